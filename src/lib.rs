@@ -1,0 +1,5 @@
+//! An embeddable, crash-safe, segmented append-only log whose directories are Apache Kafka log
+//! directories, byte for byte.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+pub mod types;
