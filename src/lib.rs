@@ -3,3 +3,5 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod types;
+
+pub mod record;
