@@ -4,4 +4,5 @@
 
 pub mod types;
 
+pub mod index;
 pub mod record;
