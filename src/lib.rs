@@ -4,5 +4,6 @@
 
 pub mod types;
 
+pub mod epoch;
 pub mod index;
 pub mod record;
