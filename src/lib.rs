@@ -4,6 +4,9 @@
 
 pub mod types;
 
+pub mod checkpoint;
 pub mod epoch;
 pub mod index;
+pub mod names;
+pub mod producer;
 pub mod record;

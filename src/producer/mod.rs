@@ -1,0 +1,3 @@
+//! What a log knows of its producers.
+
+pub mod snapshot;
