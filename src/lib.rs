@@ -2,6 +2,7 @@
 //! directories, byte for byte.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod error;
 pub mod types;
 
 pub mod checkpoint;
@@ -10,3 +11,5 @@ pub mod index;
 pub mod names;
 pub mod producer;
 pub mod record;
+
+pub mod storage;
