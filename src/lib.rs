@@ -13,3 +13,5 @@ pub mod producer;
 pub mod record;
 
 pub mod storage;
+
+pub mod log;

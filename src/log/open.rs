@@ -1,0 +1,423 @@
+//! Opens a log: carries out what [`plan`](crate::log::plan) decided.
+//!
+//! Order of durable steps: leftovers finished; cut bytes saved; the cut; indexes; epochs;
+//! checkpoint rows that stood above the new end. Each step can be repeated: a crash at any of them
+//! is met by the next open.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+
+use crate::checkpoint::LogFacts;
+use crate::error::{Error, Result};
+use crate::index::{OffsetIndex, TimeIndex};
+use crate::log::checkpoints::{Change, Checkpoints};
+use crate::log::config::{LogConfig, WatermarkPolicy};
+use crate::log::decision::Decision;
+use crate::log::handles::HandleCache;
+use crate::log::plan::{Cut, Damage, Note, OpenState, Plan, RecoveryScope, Source, plan};
+use crate::log::segment::{Segment, build_indexes};
+use crate::log::snapshots::Snapshots;
+use crate::log::turns::Turns;
+use crate::log::view::View;
+use crate::log::watch::Watch;
+use crate::log::witness;
+use crate::log::writer::{Active, IndexFiles, Reopened, Writer};
+use crate::log::{Log, barrier};
+use crate::names::{FileType, LEADER_EPOCH_CHECKPOINT, saved_name, segment_name};
+use crate::storage::{Access, Dir, Fenced, File, remove_if_there, replace_file};
+use crate::types::{Offset, Position, Timestamp};
+
+/// How a log is opened.
+#[derive(Debug)]
+pub(crate) struct OpenOptions {
+    pub(crate) config: LogConfig,
+    pub(crate) state: OpenState,
+    pub(crate) scope: RecoveryScope,
+    pub(crate) checkpoints: Arc<dyn Checkpoints>,
+    pub(crate) now: Timestamp,
+}
+
+/// What opening a log found and did.
+#[derive(Clone, Debug)]
+pub struct OpenReport {
+    /// The decision: degraded before cut before sound.
+    pub decision: Decision,
+    /// Whether the clean-shutdown marker was there and believed.
+    pub trusted: bool,
+    /// Where the log ends; exclusive.
+    pub log_end_offset: Offset,
+    /// What was cut, and where it was saved.
+    pub cut: Option<Cut>,
+    /// What is damaged below the recovery point: such a log takes no changes.
+    pub damage: Vec<Damage>,
+    /// What else was seen or done.
+    pub notes: Vec<Note>,
+    /// Bytes whose checksums were computed.
+    pub scanned_bytes: u64,
+    /// Base offsets of the segments whose indexes were made anew.
+    pub indexes_rebuilt: Vec<Offset>,
+    /// Where the leader epochs came from.
+    pub epochs_source: Source,
+    /// Where the high watermark came from.
+    pub high_watermark_source: Source,
+}
+
+impl<D: Dir> Log<D> {
+    /// What opening the log would find and do. Reads only.
+    pub(crate) fn plan(
+        dir: &D,
+        config: &LogConfig,
+        state: OpenState,
+        scope: RecoveryScope,
+    ) -> Result<Plan> {
+        plan(dir, config, state, scope)
+    }
+
+    /// Opens the log of a directory that is there, recovering it if need be.
+    pub(crate) fn open(dir: D, options: OpenOptions) -> Result<(Self, OpenReport)> {
+        let OpenOptions {
+            config,
+            state,
+            scope,
+            checkpoints,
+            now,
+        } = options;
+        let dir = Fenced::new(dir);
+        let mut plan = plan(&dir, &config, state, scope)?;
+        let rebuilt = plan.indexes_rebuilt();
+        let decision = plan.decision();
+        plan.layout.finish(&dir)?;
+        let opening = Opening {
+            dir: &dir,
+            config: &config,
+            now,
+        };
+        opening.save_and_cut(&mut plan)?;
+        if plan.restart_at.is_some() {
+            opening.restart(&mut plan, state.recovery_point, checkpoints.as_ref())?;
+        }
+        opening.rebuild_indexes(&plan)?;
+        let snapshots = opening.snapshots(&plan)?;
+        let active = opening.active(&mut plan)?;
+        let view = first_view(&plan, &active);
+        let log = Self {
+            handles: HandleCache::new(dir.clone(), config.index_interval_bytes),
+            dir: dir.clone(),
+            config,
+            checkpoints,
+            publish: Mutex::new(()),
+            turns: Turns::default(),
+            watch: Watch::default(),
+            writer: Mutex::new(Writer {
+                active,
+                epochs: plan.epochs.clone(),
+                snapshots,
+                closed: false,
+            }),
+            view: ArcSwap::from_pointee(view),
+        };
+        log.finish_open(&plan, &state)?;
+        let report = OpenReport {
+            decision,
+            trusted: plan.trusted,
+            log_end_offset: plan.log_end_offset,
+            cut: plan.cut,
+            damage: plan.damage,
+            notes: plan.notes,
+            scanned_bytes: plan.scanned_bytes,
+            indexes_rebuilt: rebuilt,
+            epochs_source: plan.epochs_source,
+            high_watermark_source: plan.high_watermark_source,
+        };
+        Ok((log, report))
+    }
+
+    fn finish_open(&self, plan: &Plan, state: &OpenState) -> Result<()> {
+        if plan.damage.is_empty() {
+            if plan.epochs_changed {
+                self.write_epoch_file(&plan.epochs)?;
+            } else if plan.epochs.is_empty() {
+                self.make_epoch_file()?;
+            }
+        }
+        let above = |row: Option<Offset>| row.is_some_and(|row| row > plan.log_end_offset);
+        // Rows of records that a crash took would be believed again once the log has grown past
+        // them.
+        if plan.damage.is_empty() && (above(state.high_watermark) || above(state.log_start)) {
+            let facts = LogFacts {
+                recovery_point: plan.recovery_point,
+                log_start: Some(plan.log_start_offset),
+                ..self.facts()
+            };
+            self.checkpoints.write(Change::Truncate, &facts)?;
+        }
+        // The first values, for those who watch from the start.
+        self.publish(|view| {
+            let follows = match self.config.watermark_policy {
+                WatermarkPolicy::Manual => view.high_watermark,
+                WatermarkPolicy::LogEnd => view.log_end,
+                WatermarkPolicy::Flushed => view.recovery_point,
+            };
+            view.high_watermark = view.high_watermark.max(follows);
+        });
+        Ok(())
+    }
+}
+
+impl<D: Dir> Log<D> {
+    /// Makes the epoch file if it is missing; empty, as Kafka does.
+    fn make_epoch_file(&self) -> Result<()> {
+        match self.dir.create_new(LEADER_EPOCH_CHECKPOINT) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                let path = self.path().join(LEADER_EPOCH_CHECKPOINT);
+                Err(Error::io("make leader epoch file", &path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+struct Opening<'a, D: Dir> {
+    dir: &'a D,
+    config: &'a LogConfig,
+    now: Timestamp,
+}
+
+impl<D: Dir> Opening<'_, D> {
+    fn failed(&self, doing: &str, name: &str, error: std::io::Error) -> Error {
+        Error::io(doing, &self.dir.path().join(name), error)
+    }
+
+    /// Copies what is cut beside the log, then cuts it; durable on return.
+    fn save_and_cut(&self, plan: &mut Plan) -> Result<()> {
+        let Some(cut) = &mut plan.cut else {
+            return Ok(());
+        };
+        let Some(last) = plan.segments.last() else {
+            return Ok(());
+        };
+        let name = segment_name(last.base, FileType::Log);
+        if cut.row.decision() == Decision::SaveAndCut {
+            let mut taken = plan.layout.saved.clone();
+            if last.stored_bytes > last.bytes {
+                let from = Position::new(last.bytes);
+                let saved = self.save(&name, from, last.stored_bytes, cut.offset, &mut taken)?;
+                cut.saved_to.push(saved);
+            }
+            for (base, bytes) in &plan.removed {
+                if *bytes > 0 {
+                    let name = segment_name(*base, FileType::Log);
+                    let saved = self.save(&name, Position::ZERO, *bytes, *base, &mut taken)?;
+                    cut.saved_to.push(saved);
+                }
+            }
+        }
+        witness::forget_sealed(self.dir, last.base)?;
+        for (base, _) in plan.removed.iter().rev() {
+            for kind in FileType::ALL {
+                if kind != FileType::Snapshot {
+                    let name = segment_name(*base, kind);
+                    remove_if_there(self.dir, &name)
+                        .map_err(|e| self.failed("remove segment", &name, e))?;
+                }
+            }
+            barrier::removals_before_reuse(self.dir)?;
+        }
+        let log = self
+            .dir
+            .open(&name, Access::Write)
+            .map_err(|e| self.failed("cut segment", &name, e))?;
+        log.set_len(last.bytes)
+            .map_err(|e| self.failed("cut segment", &name, e))?;
+        barrier::cut_before_next_append(self.dir, &log)?;
+        crate::log::truncate::cut_transaction_index(self.dir, last.base, cut.offset)
+    }
+
+    fn save(
+        &self,
+        name: &str,
+        from: Position,
+        end: u64,
+        offset: Offset,
+        taken: &mut Vec<(Offset, u32)>,
+    ) -> Result<String> {
+        const PIECE: u64 = 1 << 20;
+        let number = (0..u32::MAX)
+            .find(|n| !taken.contains(&(offset, *n)))
+            .unwrap_or(u32::MAX);
+        taken.push((offset, number));
+        let saved_name = saved_name(offset, number);
+        let fail = |e| self.failed("save bytes before they are cut", &saved_name, e);
+        let log = self.dir.open(name, Access::Read).map_err(fail)?;
+        let saved = self.dir.create_new(&saved_name).map_err(fail)?;
+        let mut position = from.get();
+        let mut buffer = Vec::new();
+        while position < end {
+            let piece = end.saturating_sub(position).min(PIECE);
+            buffer.resize(usize::try_from(piece).unwrap_or(usize::MAX), 0);
+            log.read_exact_at(&mut buffer, position).map_err(fail)?;
+            saved
+                .write_all_at(&buffer, position.saturating_sub(from.get()))
+                .map_err(fail)?;
+            position = position.saturating_add(piece);
+        }
+        barrier::saved_before_cut(self.dir, &saved)?;
+        Ok(saved_name)
+    }
+
+    /// A log that starts above its last batch: an empty segment there takes the place of all
+    /// others.
+    fn restart(
+        &self,
+        plan: &mut Plan,
+        recovery_point: Option<Offset>,
+        checkpoints: &dyn Checkpoints,
+    ) -> Result<()> {
+        if let Some(row) = recovery_point.filter(|_| plan.segments.iter().any(|s| s.bytes > 0)) {
+            // A crash may leave any of the segments: what they hold is no record, and what they
+            // lack is no damage. The row stays: our line is believed only with it.
+            let facts = LogFacts {
+                recovery_point: row,
+                high_watermark: None,
+                log_start: None,
+                log_end: Offset::ZERO,
+                last_epoch: None,
+                epoch_file_crc: None,
+            };
+            checkpoints.write(Change::Truncate, &facts)?;
+        }
+        for segment in std::mem::take(&mut plan.segments) {
+            for kind in FileType::ALL {
+                let name = segment_name(segment.base, kind);
+                remove_if_there(self.dir, &name)
+                    .map_err(|e| self.failed("remove empty segment", &name, e))?;
+            }
+        }
+        plan.active = None;
+        barrier::removals_before_reuse(self.dir)
+    }
+
+    fn rebuild_indexes(&self, plan: &Plan) -> Result<()> {
+        let sealed = plan.segments.len().saturating_sub(1);
+        for (at, segment) in plan.segments.iter().enumerate() {
+            let name = segment_name(segment.base, FileType::Log);
+            let fail = |e| self.failed("recover segment", &name, e);
+            if !(segment.scanned || (segment.rebuild && at < sealed)) {
+                continue;
+            }
+            let log = self.dir.open(&name, Access::Write).map_err(fail)?;
+            if segment.scanned {
+                barrier::recovered_before_open(self.dir, &log)?;
+            }
+            if !segment.rebuild || at >= sealed {
+                continue;
+            }
+            let interval = self.config.index_interval_bytes;
+            let built = build_indexes(&log, segment.base, segment.bytes, u32::MAX, interval)
+                .map_err(fail)?;
+            let (mut index, mut time) = (Vec::new(), Vec::new());
+            built.index.encode_from(0, &mut index);
+            built.time.encode_from(0, &mut time);
+            for (kind, content) in [(FileType::Index, index), (FileType::TimeIndex, time)] {
+                let name = segment_name(segment.base, kind);
+                replace_file(self.dir, &name, &content)
+                    .map_err(|e| self.failed("write index", &name, e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Snapshots where Kafka leaves them: at the bases and ends of recovered segments, strays
+    /// removed.
+    fn snapshots(&self, plan: &Plan) -> Result<Snapshots> {
+        let files = plan.layout.snapshots.keys().copied().collect();
+        let mut snapshots = Snapshots::new(files, plan.producers);
+        if !plan.damage.is_empty() {
+            return Ok(snapshots);
+        }
+        let start = plan.log_start_offset;
+        if plan.restart_at.is_some() {
+            snapshots.reset(self.dir, start)?;
+        }
+        let bases: BTreeSet<Offset> = plan.segments.iter().map(|segment| segment.base).collect();
+        for (at, segment) in plan.segments.iter().enumerate().filter(|(_, s)| s.scanned) {
+            snapshots.replay(self.dir, start, segment.base, &bases)?;
+            let next = plan.segments.get(at.saturating_add(1));
+            snapshots.advance(next.map_or(plan.batches_end, |next| next.base));
+            snapshots.take(self.dir)?;
+        }
+        snapshots.remove_strays(self.dir, &bases)?;
+        snapshots.forget_position();
+        if plan.trusted && snapshots.is_empty() {
+            let mut due: Vec<Offset> = bases.iter().rev().take(2).copied().collect();
+            due.reverse();
+            due.push(plan.log_end_offset);
+            snapshots.take_missing(self.dir, &due)?;
+        } else {
+            snapshots.replay(self.dir, start, plan.log_end_offset, &bases)?;
+        }
+        Ok(snapshots)
+    }
+
+    fn active(&self, plan: &mut Plan) -> Result<Active<D>> {
+        let Some(last) = plan.segments.last() else {
+            return Active::create(self.dir, plan.log_end_offset, self.config, self.now);
+        };
+        let max = self.config.segment_index_bytes;
+        let (indexes, largest) = match plan.active.take() {
+            Some(active) => ((active.index, active.time), active.largest),
+            None => (
+                (
+                    OffsetIndex::new(last.base, max),
+                    TimeIndex::new(last.base, max),
+                ),
+                (Timestamp::NONE, last.base),
+            ),
+        };
+        let keep = (plan.trusted && !last.rebuild) || !plan.damage.is_empty();
+        let stored = Reopened {
+            base: last.base,
+            bytes: last.bytes,
+            indexes,
+            largest,
+            batches_end: plan.batches_end,
+            files: if keep {
+                IndexFiles::Keep
+            } else {
+                IndexFiles::Replace
+            },
+        };
+        Active::open(self.dir, stored, self.now)
+    }
+}
+
+/// The view that an opened log starts with.
+fn first_view<D: Dir>(plan: &Plan, active: &Active<D>) -> View<D> {
+    let sealed = plan.segments.len().saturating_sub(1);
+    let segments = plan
+        .segments
+        .iter()
+        .take(sealed)
+        .map(|segment| Arc::new(Segment::sealed(segment.base, segment.bytes)))
+        .chain([Arc::new(Segment::active(
+            active.base,
+            Arc::clone(&active.live),
+        ))])
+        .collect();
+    View {
+        segments: Arc::new(segments),
+        log_start: plan.log_start_offset,
+        log_end: plan.log_end_offset,
+        active_bytes: active.bytes,
+        active_largest: active.tally.largest,
+        batches_end: plan.batches_end,
+        high_watermark: plan.high_watermark,
+        recovery_point: plan.recovery_point,
+        epochs: Arc::new(plan.epochs.clone()),
+        generation: 0,
+        damage: plan.damage.clone().into(),
+        producers: plan.producers,
+    }
+}
