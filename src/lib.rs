@@ -15,3 +15,5 @@ pub mod record;
 pub mod storage;
 
 pub mod log;
+
+pub mod log_dir;
