@@ -17,3 +17,5 @@ pub mod storage;
 pub mod log;
 
 pub mod log_dir;
+
+pub mod inspect;
