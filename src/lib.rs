@@ -19,3 +19,5 @@ pub mod log;
 pub mod log_dir;
 
 pub mod inspect;
+#[cfg(feature = "scenario")]
+pub mod scenario;
