@@ -1,5 +1,4 @@
-//! An embeddable, crash-safe, segmented append-only log whose directories are Apache Kafka log
-//! directories, byte for byte.
+#![doc = include_str!("docs/crate.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod error;
@@ -21,3 +20,7 @@ pub mod log_dir;
 pub mod inspect;
 #[cfg(feature = "scenario")]
 pub mod scenario;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
