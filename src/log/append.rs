@@ -294,9 +294,11 @@ impl<D: Dir> Log<D> {
             self.store_epochs(writer, epochs)?;
         }
         let active = &mut writer.active;
+        active.reserve_for(incoming.bytes, self.config.segment_bytes);
         let position = active.bytes;
         if let Err(error) = active.live.log.write_all_at(bytes, position) {
             self.take_back(&active.live.log, position);
+            active.reserved = position;
             let name = segment_name(active.base, FileType::Log);
             return Err(Error::io("append", &self.path().join(name), error)
                 .at_position(Position::new(position))

@@ -46,6 +46,11 @@ pub(crate) enum IndexFiles {
     Replace,
 }
 
+/// No blocks are set aside before this many bytes were appended.
+const LEAST_APPENDED: u64 = 1 << 20;
+/// The most that is set aside at once. Unit: bytes.
+const MOST_RESERVED: u64 = 16 << 20;
+
 /// The segment that is appended to.
 #[derive(Debug)]
 pub(crate) struct Active<D: Dir> {
@@ -63,6 +68,10 @@ pub(crate) struct Active<D: Dir> {
     /// When the segment was made or opened: rolling by time counts from it where records have no
     /// times.
     pub(crate) created: Timestamp,
+    /// Where the blocks end that were set aside. Bytes from the front of the file.
+    pub(crate) reserved: u64,
+    /// Bytes appended since the segment was made or opened.
+    appended: u64,
     index_file: D::File,
     time_file: D::File,
     /// Entries that the files hold.
@@ -113,6 +122,8 @@ impl<D: Dir> Active<D> {
             batches_end: base,
             first_timestamp: None,
             created: now,
+            reserved: if config.preallocate { u64::MAX } else { 0 },
+            appended: 0,
             index_file,
             time_file,
             index_saved: 0,
@@ -162,6 +173,8 @@ impl<D: Dir> Active<D> {
             batches_end: stored.batches_end,
             first_timestamp,
             created: now,
+            reserved: 0,
+            appended: 0,
             index_file,
             time_file,
             index_saved,
@@ -172,6 +185,27 @@ impl<D: Dir> Active<D> {
             barrier::names_before_first_append(dir)?;
         }
         Ok(active)
+    }
+
+    /// Sets blocks aside for what comes, before `bytes` are written: as much as was appended so
+    /// far, so that a log that is hardly used takes no room, and at most [`MOST_RESERVED`].
+    pub(crate) fn reserve_for(&mut self, bytes: u64, segment_bytes: u32) {
+        let end = self.bytes.saturating_add(bytes);
+        if end <= self.reserved || self.appended < LEAST_APPENDED {
+            return;
+        }
+        let left = u64::from(segment_bytes).saturating_sub(end);
+        let ahead = self.appended.min(MOST_RESERVED).min(left);
+        let reserved = end.saturating_add(ahead);
+        // Where the file system refuses, appends go on without: it is not asked again.
+        self.reserved = match self
+            .live
+            .log
+            .reserve(self.bytes, reserved.saturating_sub(self.bytes))
+        {
+            Ok(()) => reserved,
+            Err(_) => u64::MAX,
+        };
     }
 
     /// Notes batches that were written at the end.
@@ -187,6 +221,7 @@ impl<D: Dir> Active<D> {
             }
             self.first_timestamp.get_or_insert(header.max_timestamp);
             self.bytes = self.bytes.saturating_add(u64::from(header.bytes));
+            self.appended = self.appended.saturating_add(u64::from(header.bytes));
             self.batches_end = Offset::new(header.last_offset)
                 .unwrap_or(Offset::MAX)
                 .next();
@@ -230,8 +265,10 @@ impl<D: Dir> Active<D> {
         let _added =
             write_lock(&self.live.time).push_final(self.tally.largest.0, self.tally.largest.1);
         self.save_indexes(dir)?;
-        if self.live.log.bytes().map_err(fail)? != self.bytes {
+        // Gives back what was set aside behind the end, too.
+        if self.reserved > self.bytes || self.live.log.bytes().map_err(fail)? != self.bytes {
             self.live.log.set_len(self.bytes).map_err(fail)?;
+            self.reserved = self.bytes;
         }
         barrier::segment_before_roll(dir, &self.live.log)?;
         barrier::indexes_before_seal(dir, &self.index_file)?;

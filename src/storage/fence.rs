@@ -248,6 +248,11 @@ impl<F: File> File for FencedFile<F> {
             })
     }
 
+    /// No write depends on it, so that its failure fences nothing.
+    fn reserve(&self, from: u64, bytes: u64) -> io::Result<()> {
+        self.inner.reserve(from, bytes)
+    }
+
     fn preallocate(&self, bytes: u64) -> io::Result<()> {
         self.flag.run("allocate a file", Spares::Room, || {
             self.inner.preallocate(bytes)

@@ -188,6 +188,16 @@ pub trait File: Debug + Send + Sync + 'static {
     /// `StorageFull` if there is no room.
     fn preallocate(&self, bytes: u64) -> io::Result<()>;
 
+    /// Sets blocks aside for the bytes [`from`, `from + bytes`), the length stays as it is: later
+    /// writes there find their room, and are cheaper. [`File::set_len`] gives back what lies behind
+    /// the length. A hint: without it everything works the same.
+    ///
+    /// # Errors
+    /// Those of the system; nothing has changed then.
+    fn reserve(&self, _from: u64, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Makes content and length durable, not the name.
     ///
     /// # Errors

@@ -252,6 +252,15 @@ impl File for OsFile {
         self.0.set_len(bytes)
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn reserve(&self, from: u64, bytes: u64) -> io::Result<()> {
+        if bytes > 0 {
+            let length_stays = rustix::fs::FallocateFlags::KEEP_SIZE;
+            rustix::fs::fallocate(&self.0, length_stays, from, bytes)?;
+        }
+        Ok(())
+    }
+
     fn preallocate(&self, bytes: u64) -> io::Result<()> {
         if bytes == 0 {
             return Ok(());

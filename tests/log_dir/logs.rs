@@ -227,3 +227,25 @@ fn maintenance_checkpoints_and_retains_until_it_is_dropped() {
     );
     Arc::into_inner(dir).unwrap().close().unwrap();
 }
+
+/// Blocks are set aside behind the end of a log that grows. They would count as used for as long as
+/// the segment stands.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_closed_log_gives_back_what_was_set_aside() {
+    use std::os::unix::fs::MetadataExt;
+
+    let temp = TempDir::new().unwrap();
+    let (dir, _) = open(temp.path());
+    let made = create(&dir, "big-0").unwrap();
+    while made.bytes() < (4 << 20) {
+        append(&made, 2000).unwrap();
+    }
+    let file = temp.path().join("big-0/00000000000000000000.log");
+
+    dir.close().unwrap();
+
+    let found = fs::metadata(file).unwrap();
+    let slack = 64 << 10;
+    assert!(found.blocks() * 512 <= found.len() + slack, "{found:?}");
+}

@@ -42,6 +42,7 @@ on_every_dir!(
     a_write_past_the_end_leaves_zeros_between,
     set_len_cuts_and_grows_with_zeros,
     preallocate_grows_and_never_cuts,
+    reserve_leaves_length_and_content,
     a_file_opened_for_reading_is_not_written,
     a_taken_name_is_refused,
     a_missing_name_is_not_found,
@@ -127,6 +128,17 @@ fn preallocate_grows_and_never_cuts(dir: &impl Dir) {
     file.preallocate(100).unwrap();
     assert_eq!(file.bytes().unwrap(), 10_000);
     assert!(content(&file).iter().all(|byte| *byte == 0));
+}
+
+fn reserve_leaves_length_and_content(dir: &impl Dir) {
+    let file = dir.create_new("a").unwrap();
+    file.write_all_at(b"abc", 0).unwrap();
+
+    file.reserve(3, 100_000).unwrap();
+    assert_eq!(content(&file), b"abc");
+    file.write_all_at(b"def", 3).unwrap();
+    file.set_len(6).unwrap();
+    assert_eq!(content(&file), b"abcdef");
 }
 
 fn a_file_opened_for_reading_is_not_written(dir: &impl Dir) {
