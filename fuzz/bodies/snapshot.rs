@@ -17,6 +17,6 @@ pub(crate) fn run(data: &[u8]) {
 
 fn check(data: &[u8]) {
     if let Ok(entries) = snapshot::parse(data) {
-        assert_eq!(snapshot::print(&entries), data);
+        assert_eq!(snapshot::print(entries), data);
     }
 }

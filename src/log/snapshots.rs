@@ -57,7 +57,7 @@ impl Snapshots {
             return Ok(());
         }
         let name = segment_name(self.map_end, FileType::Snapshot);
-        replace_file(dir, &name, &snapshot::print(&[]))
+        replace_file(dir, &name, &snapshot::print([]))
             .map_err(|e| Error::io("write snapshot", &dir.path().join(&name), e))?;
         self.files.insert(self.map_end);
         self.last = self.map_end;

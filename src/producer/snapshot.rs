@@ -16,6 +16,8 @@ pub const SNAPSHOT_HEADER_BYTES: usize = 10;
 pub const SNAPSHOT_ENTRY_BYTES: usize = 46;
 
 const VERSION: i16 = 1;
+/// Where the checksum stands.
+const CRC_AT: usize = 2;
 /// Where the checksummed bytes begin.
 const CRC_FROM: usize = 6;
 
@@ -91,6 +93,29 @@ impl fmt::Display for SnapshotError {
 
 impl std::error::Error for SnapshotError {}
 
+impl SnapshotError {
+    /// Where in a file of `bytes` bytes it was found. Unit: bytes from the front.
+    #[must_use]
+    pub fn position(&self, bytes: usize) -> usize {
+        match self {
+            Self::Short { .. } => bytes,
+            Self::Version(_) => 0,
+            Self::Crc { .. } => CRC_AT,
+            Self::Count(_) => CRC_FROM,
+            Self::Trailing { bytes: extra } => bytes.saturating_sub(*extra),
+            Self::Offset { entry } => entry_position(*entry),
+        }
+    }
+}
+
+/// Where an entry begins, by its number counted from 0. Unit: bytes from the front.
+#[must_use]
+pub fn entry_position(entry: usize) -> usize {
+    entry
+        .saturating_mul(SNAPSHOT_ENTRY_BYTES)
+        .saturating_add(SNAPSHOT_HEADER_BYTES)
+}
+
 /// Reads a snapshot. Entries come in the order of the file, which means nothing.
 ///
 /// # Errors
@@ -134,21 +159,22 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<ProducerSnapshotEntry>, SnapshotError> 
 
 /// Makes the bytes of a snapshot, entries in the given order.
 #[must_use]
-pub fn print(entries: &[ProducerSnapshotEntry]) -> Vec<u8> {
-    let body_bytes = entries.len().saturating_mul(SNAPSHOT_ENTRY_BYTES);
+pub fn print(entries: impl IntoIterator<Item = ProducerSnapshotEntry>) -> Vec<u8> {
+    let entries = entries.into_iter();
+    let body_bytes = entries.size_hint().0.saturating_mul(SNAPSHOT_ENTRY_BYTES);
     let mut out = Vec::with_capacity(SNAPSHOT_HEADER_BYTES.saturating_add(body_bytes));
     out.extend_from_slice(&VERSION.to_be_bytes());
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(
-        &i32::try_from(entries.len())
-            .unwrap_or(i32::MAX)
-            .to_be_bytes(),
-    );
+    out.extend_from_slice(&[0; 8]);
+    let mut count: i32 = 0;
     for entry in entries {
-        encode(entry, &mut out);
+        encode(&entry, &mut out);
+        count = count.saturating_add(1);
+    }
+    if let Some(field) = out.get_mut(CRC_FROM..SNAPSHOT_HEADER_BYTES) {
+        BigEndian::write_i32(field, count);
     }
     let crc = out.get(CRC_FROM..).map_or(0, crc32c::crc32c);
-    if let Some(field) = out.get_mut(2..CRC_FROM) {
+    if let Some(field) = out.get_mut(CRC_AT..CRC_FROM) {
         BigEndian::write_u32(field, crc);
     }
     out

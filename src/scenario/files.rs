@@ -94,7 +94,7 @@ fn sorted_snapshot(bytes: Vec<u8>) -> Vec<u8> {
     match snapshot::parse(&bytes) {
         Ok(mut entries) => {
             entries.sort_by_key(|entry| entry.producer_id);
-            snapshot::print(&entries)
+            snapshot::print(entries)
         }
         Err(_) => bytes,
     }

@@ -52,13 +52,13 @@ fn a_snapshot_has_kafkas_bytes() {
 
     assert_eq!(bytes.len(), 102);
     assert_eq!(parse(&bytes).as_deref(), Ok(&golden_entries()[..]));
-    assert_eq!(print(&golden_entries()), bytes);
+    assert_eq!(print(golden_entries()), bytes);
 }
 
 /// The IEEE CRC-32 that Kafka's own empty snapshots have in the golden directories.
 #[test]
 fn a_snapshot_without_producers_has_10_bytes() {
-    let bytes = print(&[]);
+    let bytes = print([]);
 
     assert_eq!(bytes.len(), SNAPSHOT_HEADER_BYTES);
     assert_eq!(crc32fast::hash(&bytes), 0x7e32_1962);
