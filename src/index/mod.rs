@@ -138,6 +138,23 @@ pub enum IndexProblem {
     },
 }
 
+impl IndexProblem {
+    /// The number of the entry that is wrong, counted from 0; `None` if it is the length.
+    #[must_use]
+    pub const fn entry(&self) -> Option<usize> {
+        match self {
+            Self::Length { .. } => None,
+            Self::OffsetOutOfRange { entry }
+            | Self::OffsetNotRising { entry }
+            | Self::PositionNotRising { entry }
+            | Self::PositionPastEnd { entry, .. }
+            | Self::TimestampNotRising { entry, .. }
+            | Self::Version { entry, .. }
+            | Self::Reversed { entry } => Some(*entry),
+        }
+    }
+}
+
 impl fmt::Display for IndexProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -7,13 +7,18 @@
 use crate::checkpoint::text::print_leader_epochs;
 use crate::epoch::EpochCache;
 use crate::error::{Error, ErrorKind, Result};
+use crate::index::AbortedTransaction;
 use crate::log::Log;
 use crate::log::config::WatermarkPolicy;
+use crate::log::replay::of_producer;
 use crate::log::roll::Incoming;
+use crate::log::segment::write_lock;
 use crate::log::writer::Writer;
 use crate::names::{FileType, LEADER_EPOCH_CHECKPOINT, segment_name};
+use crate::producer::{Origin, ProducerBatch, ProducerError, ProducerUpdate};
 use crate::record::{
-    BatchHeader, Batches, DecodeError, InvalidAppend, Magic, Scratch, stamp_append, validate_append,
+    BatchHeader, Batches, DecodeError, EndTransactionMarker, InvalidAppend, Magic, Scratch,
+    TimestampType, ValidatedAppend, stamp_append, validate_append,
 };
 use crate::storage::{Dir, Fenced, File, replace_file};
 use crate::types::{LeaderEpoch, Offset, Position, Timestamp};
@@ -39,6 +44,20 @@ pub struct Appended {
     pub max_timestamp: Timestamp,
     /// The log end behind them.
     pub log_end_offset: Offset,
+    /// The batch is one of its producer's last five, and was not written again: the offsets are
+    /// those of the first time, the timestamp is the one that it would have now.
+    pub duplicate: bool,
+}
+
+/// The end of a producer's transaction, as its coordinator decided it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndTransaction {
+    /// The producer.
+    pub producer_id: i64,
+    /// Its epoch. A higher one than is known fences what the producer sends with the known one.
+    pub producer_epoch: i16,
+    /// Commit or abort, and the epoch of the coordinator.
+    pub marker: EndTransactionMarker,
 }
 
 impl<D: Dir> Log<D> {
@@ -46,15 +65,18 @@ impl<D: Dir> Log<D> {
     ///
     /// The batch is validated as Kafka validates a produce request, then offsets and epoch (and the
     /// timestamps, with `LogAppendTime`) are stamped into `batch` in place. `now` bounds the
-    /// timestamps. Without one whole batch in `batch` nothing happens. On return the bytes are as
-    /// durable as `durability` says; a new epoch is in its checkpoint, synced, before the first
-    /// batch of it is written.
+    /// timestamps. Without one whole batch in `batch` nothing happens. A batch that its producer
+    /// sent before and sends again is not written: see [`Appended::duplicate`]. On return the bytes
+    /// are as durable as `durability` says; a new epoch is in its checkpoint, synced, before the
+    /// first batch of it is written.
     ///
     /// # Errors
     /// `CorruptRecord`, `InvalidRecord`, `InvalidTimestamp`, `RecordTooLarge`,
-    /// `RecordBatchTooLarge`, `UnsupportedCompression`, `Unsupported` (a batch of version 0 or 1)
-    /// and `FencedLeaderEpoch` have no effect. `NoSpace` neither: the log goes on when there is
-    /// room. Any other failure to write or sync leaves the log `Offline` until it is opened again.
+    /// `RecordBatchTooLarge`, `UnsupportedCompression`, `Unsupported` (a batch of version 0 or 1),
+    /// `FencedLeaderEpoch`, `OutOfOrderSequence`, `InvalidProducerEpoch` and `InvalidTxnState` (a
+    /// batch outside of the transaction that its producer has open) have no effect. `NoSpace`
+    /// neither: the log goes on when there is room. Any other failure to write or sync leaves the
+    /// log `Offline` until it is opened again.
     pub fn append_as_leader(
         &self,
         batch: &mut [u8],
@@ -66,18 +88,98 @@ impl<D: Dir> Log<D> {
         let valid = validate_append(batch, &self.config.append_rules(), now, &mut scratch)
             .map_err(|error| self.refused(error))?;
         let mut writer = self.changing("append")?;
-        let log_end = self.log_end_offset();
         let Some(valid) = valid else {
-            return Ok(Appended::nothing(log_end));
+            return Ok(Appended::nothing(self.log_end_offset()));
         };
-        let epochs = self.epochs_after(&writer, [(Some(epoch), log_end)])?;
+        let batch = batch.get_mut(..valid.bytes).unwrap_or_default();
+        let leader = Leader {
+            origin: Origin::Client,
+            marker: None,
+            epoch,
+            now,
+        };
+        let appended = self.append_validated(&mut writer, batch, &valid, leader)?;
+        drop(writer);
+        self.finish_append(appended, durability)
+    }
+
+    /// Appends the marker that ends a transaction, as the leader of `epoch` on behalf of the
+    /// transaction coordinator. Kafka: `WriteTxnMarkers`, transaction versions 0 and 1.
+    ///
+    /// The batch gets `now` as its timestamp. Without an open transaction the marker is written all
+    /// the same, and takes the producer to its epoch. The records of an aborted transaction stay in
+    /// the log; [`Log::aborted_transactions`] names them. On return the bytes are as durable as
+    /// `durability` says.
+    ///
+    /// # Errors
+    /// `InvalidProducerEpoch` for an epoch below the producer's, `TransactionCoordinatorFenced` for
+    /// a coordinator epoch below the one that wrote last, and `FencedLeaderEpoch`,
+    /// `RecordTooLarge`, `RecordBatchTooLarge` have no effect. Failures to write or sync are those
+    /// of [`Log::append_as_leader`].
+    pub fn append_end_transaction(
+        &self,
+        end: EndTransaction,
+        epoch: LeaderEpoch,
+        now: Timestamp,
+        durability: Durability,
+    ) -> Result<Appended> {
+        let built = end.marker.to_batch(
+            Offset::ZERO,
+            Some(epoch),
+            now.millis(),
+            end.producer_id,
+            end.producer_epoch,
+        );
+        let mut batch = built.map_err(|error| self.invalid("append a marker").caused_by(error))?;
+        let valid = self.valid_marker(&batch)?;
+        let mut writer = self.changing("append")?;
+        let leader = Leader {
+            origin: Origin::Coordinator,
+            marker: Some(end.marker),
+            epoch,
+            now,
+        };
+        let appended = self.append_validated(&mut writer, &mut batch, &valid, leader)?;
+        drop(writer);
+        self.finish_append(appended, durability)
+    }
+
+    /// What [`validate_append`] would say of a marker, were it a client's to bring.
+    fn valid_marker(&self, batch: &[u8]) -> Result<ValidatedAppend> {
+        let header = BatchHeader::parse(batch).map_err(|error| self.corrupt(error))?;
+        let rules = self.config.append_rules();
+        if header.bytes > rules.max_message_bytes {
+            let (bytes, limit) = (header.bytes.into(), rules.max_message_bytes.into());
+            return Err(self.refused(InvalidAppend::RecordTooLarge { bytes, limit }));
+        }
+        Ok(ValidatedAppend {
+            bytes: batch.len(),
+            record_count: 1,
+            last_offset_delta: 0,
+            max_timestamp: header.max_timestamp,
+            timestamp_type: rules.timestamp_type,
+            needs_timestamp_restamp: rules.timestamp_type == TimestampType::LogAppendTime,
+            header,
+        })
+    }
+
+    /// Appends one batch that was found valid, as a leader; nothing changes if it is refused or a
+    /// duplicate.
+    fn append_validated(
+        &self,
+        writer: &mut Writer<Fenced<D>>,
+        batch: &mut [u8],
+        valid: &ValidatedAppend,
+        leader: Leader,
+    ) -> Result<Appended> {
+        let log_end = self.log_end_offset();
+        let Leader { epoch, now, .. } = leader;
+        let epochs = self.epochs_after(writer, [(Some(epoch), log_end)])?;
         self.check_append_size(valid.bytes)?;
         let last_offset = log_end
             .checked_add(i64::from(valid.last_offset_delta))
             .filter(|last| *last < Offset::MAX)
             .ok_or_else(|| self.invalid("append past the largest offset"))?;
-        let batch = batch.get_mut(..valid.bytes).unwrap_or_default();
-        stamp_append(batch, &valid, log_end, epoch, now);
         let header = BatchHeader {
             base_offset: log_end.get(),
             last_offset: last_offset.get(),
@@ -85,15 +187,40 @@ impl<D: Dir> Log<D> {
             max_timestamp: valid.max_timestamp,
             ..valid.header
         };
+        let mut update = ProducerUpdate::default();
+        if let Some(produced) = of_producer(&header, leader.marker) {
+            let producers = &writer.producers.state;
+            if leader.origin == Origin::Client
+                && let Some(known) = producers.duplicate(&produced)
+            {
+                return Ok(Appended {
+                    first_offset: Some(known.first_offset()),
+                    last_offset: Some(known.last_offset),
+                    max_timestamp: Timestamp::from_millis(header.max_timestamp),
+                    log_end_offset: known.last_offset.next(),
+                    duplicate: true,
+                });
+            }
+            update = producers
+                .check(leader.origin, [produced])
+                .map_err(|error| self.fenced_producer(error))?;
+        }
+        stamp_append(batch, valid, log_end, epoch, now);
         let incoming = Incoming {
             bytes: u64::from(header.bytes),
             first_offset: Some(log_end),
             last_offset,
             max_timestamp: header.max_timestamp,
         };
-        self.write_batches(&mut writer, batch, &[header], incoming, epochs, now)?;
-        drop(writer);
-        self.finish_append(Some(log_end), last_offset, header.max_timestamp, durability)
+        let changes = Changes { epochs, update };
+        self.write_batches(writer, batch, &[header], incoming, changes, now)?;
+        Ok(Appended {
+            first_offset: Some(log_end),
+            last_offset: Some(last_offset),
+            max_timestamp: Timestamp::from_millis(header.max_timestamp),
+            log_end_offset: last_offset.next(),
+            duplicate: false,
+        })
     }
 
     /// Appends batches that a leader sent, with the offsets and epochs that they have.
@@ -104,7 +231,8 @@ impl<D: Dir> Log<D> {
     ///
     /// # Errors
     /// As for [`Log::append_as_leader`], and `OffsetsOutOfOrder`, `UnexpectedAppendOffset`, and
-    /// `InvalidRecord` for a batch without a leader epoch; none of them has an effect.
+    /// `InvalidRecord` for a batch without a leader epoch; none of them has an effect. Sequence
+    /// numbers and epochs of producers are not checked: the state follows what the leader took.
     pub fn append_as_follower(
         &self,
         batches: &[u8],
@@ -142,6 +270,11 @@ impl<D: Dir> Log<D> {
         }
         let epochs = self.epochs_after(&writer, assigned)?;
         self.check_append_size(fetched.bytes)?;
+        let update = writer
+            .producers
+            .state
+            .check(Origin::Leader, fetched.of_producers())
+            .map_err(|error| self.fenced_producer(error))?;
         let max_timestamp = fetched
             .headers
             .iter()
@@ -155,9 +288,17 @@ impl<D: Dir> Log<D> {
             max_timestamp,
         };
         let bytes = batches.get(..fetched.bytes).unwrap_or_default();
-        self.write_batches(&mut writer, bytes, &fetched.headers, incoming, epochs, now)?;
+        let changes = Changes { epochs, update };
+        self.write_batches(&mut writer, bytes, &fetched.headers, incoming, changes, now)?;
         drop(writer);
-        self.finish_append(Some(first_offset), last_offset, max_timestamp, durability)
+        let appended = Appended {
+            first_offset: Some(first_offset),
+            last_offset: Some(last_offset),
+            max_timestamp: Timestamp::from_millis(max_timestamp),
+            log_end_offset: last_offset.next(),
+            duplicate: false,
+        };
+        self.finish_append(appended, durability)
     }
 
     /// Records that a leader of `epoch` starts at the log end, before it appends anything. Durable
@@ -174,31 +315,17 @@ impl<D: Dir> Log<D> {
         Ok(())
     }
 
-    fn finish_append(
-        &self,
-        first_offset: Option<Offset>,
-        last_offset: Offset,
-        max_timestamp: i64,
-        durability: Durability,
-    ) -> Result<Appended> {
-        let log_end_offset = last_offset.next();
+    fn finish_append(&self, appended: Appended, durability: Durability) -> Result<Appended> {
         if durability == Durability::Synced {
-            self.sync_to(log_end_offset)?;
+            self.sync_to(appended.log_end_offset)?;
         }
-        Ok(Appended {
-            first_offset,
-            last_offset: Some(last_offset),
-            max_timestamp: Timestamp::from_millis(max_timestamp),
-            log_end_offset,
-        })
+        Ok(appended)
     }
 
     /// The batches of a fetch that may be taken, checked one by one.
     fn check_fetched(&self, batches: &[u8], fetch_epoch: LeaderEpoch) -> Result<Fetched> {
-        let mut fetched = Fetched {
-            headers: Vec::new(),
-            bytes: 0,
-        };
+        let mut fetched = Fetched::default();
+        let mut scratch = Scratch::default();
         let mut previous: Option<i64> = None;
         for batch in Batches::new(batches) {
             let batch = match batch {
@@ -217,6 +344,11 @@ impl<D: Dir> Log<D> {
                     .next_step("fetch them again"));
             }
             batch.verify().map_err(|error| self.corrupt(error))?;
+            if header.has_producer_id() && header.is_control() {
+                let marker = batch.end_transaction_marker(&mut scratch);
+                let marker = marker.map_err(|error| self.corrupt(error))?;
+                fetched.markers.push((fetched.headers.len(), marker));
+            }
             previous = Some(header.last_offset);
             fetched.headers.push(header);
             fetched.bytes = fetched.bytes.saturating_add(batch.bytes().len());
@@ -284,12 +416,13 @@ impl<D: Dir> Log<D> {
         bytes: &[u8],
         headers: &[BatchHeader],
         incoming: Incoming,
-        epochs: Option<EpochCache>,
+        changes: Changes,
         now: Timestamp,
     ) -> Result<()> {
         if let Some(base) = self.roll_due(writer, &incoming, now) {
             self.roll_to(writer, base, now)?;
         }
+        let Changes { epochs, update } = changes;
         if let Some(epochs) = epochs {
             self.store_epochs(writer, epochs)?;
         }
@@ -306,20 +439,30 @@ impl<D: Dir> Log<D> {
                 .next_step("make room, or open the log again if it is offline"));
         }
         active.note(headers, self.config.index_interval_bytes);
-        if headers.iter().any(BatchHeader::has_producer_id) {
-            writer.snapshots.producer_seen();
-        }
         let log_end = incoming.last_offset.next();
-        writer.snapshots.advance(log_end);
+        writer.producers.state.apply(&update);
+        writer.producers.advance(log_end);
         let active = &writer.active;
         let (active_bytes, active_largest) = (active.bytes, active.tally.largest);
-        let producers = writer.snapshots.producers();
-        self.publish(|view| {
+        self.publish_with(|view, transactions| {
+            for (first, producer) in update.started() {
+                transactions.start(*first, *producer);
+            }
+            for completed in update.completed() {
+                let last_stable_offset = transactions.end(completed);
+                if completed.aborted {
+                    write_lock(&active.live.aborted).push(AbortedTransaction {
+                        producer_id: completed.producer_id,
+                        first_offset: completed.first_offset,
+                        last_offset: completed.last_offset,
+                        last_stable_offset,
+                    });
+                }
+            }
             view.log_end = log_end;
             view.batches_end = log_end;
             view.active_bytes = active_bytes;
             view.active_largest = active_largest;
-            view.producers = producers;
             if self.config.watermark_policy == WatermarkPolicy::LogEnd {
                 view.high_watermark = log_end;
             }
@@ -382,6 +525,31 @@ impl<D: Dir> Log<D> {
             .next_step(next_step)
     }
 
+    fn fenced_producer(&self, error: ProducerError) -> Error {
+        let (kind, next_step) = match error {
+            ProducerError::OutOfOrderSequence { .. } => (
+                ErrorKind::OutOfOrderSequence,
+                "send the batches of a producer in order, without a gap",
+            ),
+            ProducerError::InvalidProducerEpoch { .. } => (
+                ErrorKind::InvalidProducerEpoch,
+                "a later instance of the producer took over: stop this one",
+            ),
+            ProducerError::InvalidTransactionState { .. } => (
+                ErrorKind::InvalidTxnState,
+                "end the transaction first, or mark the batch as part of it",
+            ),
+            ProducerError::CoordinatorFenced { .. } => (
+                ErrorKind::TransactionCoordinatorFenced,
+                "a later coordinator took over: ask it",
+            ),
+        };
+        Error::new(kind, "append")
+            .at_path(self.path())
+            .caused_by(error)
+            .next_step(next_step)
+    }
+
     fn corrupt(&self, error: DecodeError) -> Error {
         Error::new(ErrorKind::CorruptRecord, "append")
             .at_path(self.path())
@@ -400,14 +568,45 @@ impl Appended {
             last_offset: None,
             max_timestamp: Timestamp::NONE,
             log_end_offset,
+            duplicate: false,
         }
     }
 }
 
+/// Who appends as a leader, and when.
+#[derive(Clone, Copy, Debug)]
+struct Leader {
+    origin: Origin,
+    marker: Option<EndTransactionMarker>,
+    epoch: LeaderEpoch,
+    now: Timestamp,
+}
+
+/// What an append changes beside the batches.
+struct Changes {
+    /// `None` if they stay as they are.
+    epochs: Option<EpochCache>,
+    update: ProducerUpdate,
+}
+
 /// The batches of a fetch that may be taken.
+#[derive(Default)]
 struct Fetched {
     headers: Vec<BatchHeader>,
+    /// The markers of control batches by their number, rising.
+    markers: Vec<(usize, Option<EndTransactionMarker>)>,
     bytes: usize,
+}
+
+impl Fetched {
+    fn of_producers(&self) -> impl Iterator<Item = ProducerBatch> {
+        let mut markers = self.markers.iter().peekable();
+        let batches = self.headers.iter().enumerate();
+        batches.filter_map(move |(at, header)| {
+            let marker = markers.next_if(|(of, _)| *of == at);
+            of_producer(header, marker.and_then(|(_, marker)| *marker))
+        })
+    }
 }
 
 /// The offset of a parsed header; the parser lets no negative one through.

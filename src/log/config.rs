@@ -29,6 +29,8 @@ pub struct LogConfig {
     pub(crate) preallocate: bool,
     pub(crate) verify_reads: bool,
     pub(crate) watermark_policy: WatermarkPolicy,
+    pub(crate) producer_expiration_ms: i64,
+    pub(crate) follow_kafka: bool,
 }
 
 /// What moves the high watermark of a log.
@@ -62,6 +64,8 @@ impl Default for LogConfig {
             preallocate: false,
             verify_reads: true,
             watermark_policy: WatermarkPolicy::Manual,
+            producer_expiration_ms: 86_400_000,
+            follow_kafka: false,
         }
     }
 }
@@ -177,6 +181,14 @@ impl LogConfig {
         self
     }
 
+    /// Sets how long a producer is remembered after the timestamp of its last batch, unless it has
+    /// a transaction open. Kafka: `producer.id.expiration.ms`. Default: one day.
+    #[must_use]
+    pub fn producer_expiration(mut self, age: Duration) -> Self {
+        self.producer_expiration_ms = millis(age);
+        self
+    }
+
     /// Sets one value by Kafka's name: a line of a topic's configuration.
     ///
     /// # Errors
@@ -213,6 +225,7 @@ impl LogConfig {
             "message.timestamp.after.max.ms" => self.timestamp_after_max_ms = at_least(0)?,
             "retention.ms" => self.retention_ms = at_least(-1)?,
             "retention.bytes" => self.retention_bytes = number()?,
+            "producer.id.expiration.ms" => self.producer_expiration_ms = at_least(1)?,
             "preallocate" => self.preallocate = value.parse().map_err(|_| bad())?,
             "cleanup.policy" => {
                 let policies: Vec<&str> = value.split(',').map(str::trim).collect();
@@ -228,6 +241,14 @@ impl LogConfig {
             _ => return Err(bad()),
         }
         Ok(())
+    }
+
+    /// Makes a log do what Kafka does where this crate does better and a scenario cannot be
+    /// compared behind it: a lost offset index takes the producer snapshots above it along.
+    #[cfg(feature = "scenario")]
+    pub(crate) fn following_kafka(mut self) -> Self {
+        self.follow_kafka = true;
+        self
     }
 
     pub(crate) fn append_rules(&self) -> AppendRules {

@@ -72,6 +72,7 @@ impl<D: Dir> Log<D> {
     }
 
     pub(crate) fn write_checkpoints(&self, change: Change) -> Result<()> {
+        self.save_completed_indexes()?;
         self.write_segments_file()?;
         self.checkpoints.write(change, &self.facts())
     }
@@ -111,7 +112,7 @@ impl<D: Dir> Log<D> {
     pub fn close(&self) -> Result<()> {
         let mut writer = self.changing("close")?;
         writer.active.seal(&self.dir)?;
-        writer.snapshots.take(&self.dir)?;
+        writer.producers.take(&self.dir)?;
         let log_end = self.log_end_offset();
         self.publish(|view| view.recovery_point = log_end);
         self.write_checkpoints(Change::Checkpoint)?;

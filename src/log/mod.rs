@@ -17,28 +17,32 @@ use arc_swap::ArcSwap;
 
 use crate::epoch::{EpochCache, EpochEntry};
 use crate::error::{Error, ErrorKind, Result};
+use crate::producer::Transactions;
 use crate::storage::{Dir, Fenced, OsDir};
 use crate::types::{LeaderEpoch, Offset};
 
+pub(crate) mod aborted;
 mod append;
 mod barrier;
 mod checkpoints;
 mod config;
 mod decision;
+mod filter;
 mod find_time;
 mod flush;
 mod handles;
 mod layout;
 mod open;
 mod plan;
+pub(crate) mod producers;
 mod read;
 mod recovery;
+pub(crate) mod replay;
 mod retention;
 mod roll;
 pub(crate) mod scan;
 mod segment;
 mod settle;
-mod snapshots;
 mod truncate;
 mod turns;
 mod view;
@@ -48,10 +52,11 @@ mod watermark;
 mod witness;
 mod writer;
 
-pub use append::{Appended, Durability};
+pub use append::{Appended, Durability, EndTransaction};
 pub use checkpoints::{Change, Checkpoints};
 pub use config::{LogConfig, WatermarkPolicy};
 pub use decision::{Decision, Row, Situation, Stop, decide};
+pub use filter::AbortedFilter;
 pub use find_time::{Found, TimeQuery};
 pub(crate) use open::OpenOptions;
 pub use open::OpenReport;
@@ -79,12 +84,22 @@ pub struct Log<D: Dir = OsDir> {
     checkpoints: Arc<dyn Checkpoints>,
     handles: HandleCache<Fenced<D>>,
     view: ArcSwap<View<Fenced<D>>>,
-    /// Held while the view is replaced by one that was made from it.
-    publish: Mutex<()>,
+    /// Held while the view is replaced by one that was made from it. What bounds the last stable
+    /// offset is in it: each change of the high watermark looks at it.
+    publish: Mutex<Transactions>,
     /// Taken by the one that syncs for all who wait, and by a truncation.
     turns: Turns,
     writer: Mutex<Writer<Fenced<D>>>,
     watch: Watch,
+}
+
+/// What becomes of the last stable offset when a view is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stable {
+    /// It stays, unless the high watermark moves.
+    Stays,
+    /// It follows the transactions.
+    Follows,
 }
 
 impl<D: Dir> Log<D> {
@@ -113,11 +128,11 @@ impl<D: Dir> Log<D> {
         self.view.load().high_watermark
     }
 
-    /// The offset below which every transaction has ended and the high watermark has passed;
-    /// exclusive. Without transactions it is the high watermark.
+    /// The offset below which every transaction has ended and the high watermark has passed its
+    /// marker; exclusive. Between the log start and the high watermark, which it is without
+    /// transactions. Kafka: `UnifiedLog.lastStableOffset`.
     pub fn last_stable_offset(&self) -> Offset {
-        let view = self.view.load();
-        view.high_watermark.max(view.log_start)
+        self.view.load().last_stable_offset()
     }
 
     /// The offset below which everything is synced; exclusive.
@@ -207,16 +222,53 @@ impl<D: Dir> Log<D> {
         Ok(writer)
     }
 
-    /// Replaces the view by one made from it, and tells the watchers.
+    /// Replaces the view by one made from it, and tells the watchers. For what leaves the
+    /// transactions alone.
     fn publish(&self, change: impl FnOnce(&mut View<Fenced<D>>)) {
-        let guard = self.publish.lock().unwrap_or_else(PoisonError::into_inner);
+        self.replace_view(Stable::Stays, |view, _| change(view));
+    }
+
+    /// As [`publish`](Self::publish), with the transactions, which change in the same instant.
+    fn publish_with(&self, change: impl FnOnce(&mut View<Fenced<D>>, &mut Transactions)) {
+        self.replace_view(Stable::Follows, change);
+    }
+
+    fn replace_view(
+        &self,
+        stable: Stable,
+        change: impl FnOnce(&mut View<Fenced<D>>, &mut Transactions),
+    ) {
+        let mut transactions = self.transactions();
         let mut next = View::clone(&self.view.load());
-        change(&mut next);
+        let high_watermark = next.high_watermark;
+        change(&mut next, &mut transactions);
+        let moved = next.high_watermark != high_watermark;
+        if moved {
+            transactions.replicated_below(next.high_watermark);
+        }
+        if moved || stable == Stable::Follows {
+            next.first_unstable = transactions.first_unstable_offset();
+        }
         next.check();
-        self.watch
-            .tell(next.log_end, next.recovery_point, next.high_watermark);
+        self.watch.tell(&next);
         self.view.store(Arc::new(next));
-        drop(guard);
+        drop(transactions);
+    }
+
+    /// Lets go of the ended transactions below the high watermark that a truncation has brought
+    /// back since it was set, or they would hold readers of committed records back until it moves.
+    fn settle_watermark(&self) {
+        if self.view.load().watermark_settled {
+            return;
+        }
+        self.publish_with(|view, transactions| {
+            transactions.replicated_below(view.high_watermark);
+            view.watermark_settled = true;
+        });
+    }
+
+    fn transactions(&self) -> MutexGuard<'_, Transactions> {
+        self.publish.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn publish_epochs(&self, epochs: &EpochCache) {

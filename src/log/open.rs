@@ -11,14 +11,18 @@ use arc_swap::ArcSwap;
 
 use crate::checkpoint::LogFacts;
 use crate::error::{Error, Result};
-use crate::index::{OffsetIndex, TimeIndex};
+use crate::index::{OffsetIndex, TimeIndex, TransactionIndex};
+use crate::log::aborted::{ActiveAborted, resolve_index, store_index, stored_index};
 use crate::log::checkpoints::{Change, Checkpoints};
 use crate::log::config::{LogConfig, WatermarkPolicy};
 use crate::log::decision::Decision;
 use crate::log::handles::HandleCache;
-use crate::log::plan::{Cut, Damage, Note, OpenState, Plan, RecoveryScope, Source, plan};
+use crate::log::plan::{
+    Cut, Damage, Note, OpenState, Plan, PlannedSegment, RecoveryScope, Source, plan,
+};
+use crate::log::producers::{LogProducers, Rebuild, load_snapshot};
+use crate::log::replay::ReplayedSegment;
 use crate::log::segment::{Segment, build_indexes};
-use crate::log::snapshots::Snapshots;
 use crate::log::turns::Turns;
 use crate::log::view::View;
 use crate::log::watch::Watch;
@@ -26,6 +30,7 @@ use crate::log::witness;
 use crate::log::writer::{Active, IndexFiles, Reopened, Writer};
 use crate::log::{Log, barrier};
 use crate::names::{FileType, LEADER_EPOCH_CHECKPOINT, saved_name, segment_name};
+use crate::producer::Transactions;
 use crate::storage::{Access, Dir, Fenced, File, remove_if_there, replace_file};
 use crate::types::{Offset, Position, Timestamp};
 
@@ -99,21 +104,26 @@ impl<D: Dir> Log<D> {
             opening.restart(&mut plan, state.recovery_point, checkpoints.as_ref())?;
         }
         opening.rebuild_indexes(&plan)?;
-        let snapshots = opening.snapshots(&plan)?;
-        let active = opening.active(&mut plan)?;
+        let Recovered {
+            mut producers,
+            transactions,
+            aborted,
+        } = opening.producers(&plan, state.log_start)?;
+        plan.notes.append(&mut producers.take_notes());
+        let active = opening.active(&mut plan, aborted)?;
         let view = first_view(&plan, &active);
         let log = Self {
             handles: HandleCache::new(dir.clone(), config.index_interval_bytes),
             dir: dir.clone(),
             config,
             checkpoints,
-            publish: Mutex::new(()),
+            publish: Mutex::new(transactions),
             turns: Turns::default(),
             watch: Watch::default(),
             writer: Mutex::new(Writer {
                 active,
                 epochs: plan.epochs.clone(),
-                snapshots,
+                producers,
                 closed: false,
             }),
             view: ArcSwap::from_pointee(view),
@@ -154,7 +164,8 @@ impl<D: Dir> Log<D> {
             self.checkpoints.write(Change::Truncate, &facts)?;
         }
         // The first values, for those who watch from the start.
-        self.publish(|view| {
+        self.publish_with(|view, transactions| {
+            transactions.replicated_below(view.high_watermark);
             let follows = match self.config.watermark_policy {
                 WatermarkPolicy::Manual => view.high_watermark,
                 WatermarkPolicy::LogEnd => view.log_end,
@@ -329,39 +340,162 @@ impl<D: Dir> Opening<'_, D> {
         Ok(())
     }
 
-    /// Snapshots where Kafka leaves them: at the bases and ends of recovered segments, strays
-    /// removed.
-    fn snapshots(&self, plan: &Plan) -> Result<Snapshots> {
+    /// The producers at the log end, with snapshots where Kafka leaves them: at the bases and ends
+    /// of recovered segments, strays removed. The transaction indexes of recovered segments are
+    /// made anew.
+    fn producers(&self, plan: &Plan, log_start_row: Option<Offset>) -> Result<Recovered> {
         let files = plan.layout.snapshots.keys().copied().collect();
-        let mut snapshots = Snapshots::new(files, plan.producers);
-        if !plan.damage.is_empty() {
-            return Ok(snapshots);
-        }
+        let frozen = !plan.damage.is_empty();
+        let mut producers = LogProducers::new(files, self.config.producer_expiration_ms, frozen);
         let start = plan.log_start_offset;
         if plan.restart_at.is_some() {
-            snapshots.reset(self.dir, start)?;
+            producers.reset(self.dir, start)?;
         }
-        let bases: BTreeSet<Offset> = plan.segments.iter().map(|segment| segment.base).collect();
-        for (at, segment) in plan.segments.iter().enumerate().filter(|(_, s)| s.scanned) {
-            snapshots.replay(self.dir, start, segment.base, &bases)?;
-            let next = plan.segments.get(at.saturating_add(1));
-            snapshots.advance(next.map_or(plan.batches_end, |next| next.base));
-            snapshots.take(self.dir)?;
+        let segments: Vec<ReplayedSegment> = plan.segments.iter().map(replayed).collect();
+        let mut from = Rebuild {
+            dir: self.dir,
+            segments: &segments,
+            // Before a log is open its start is what the checkpoint says, where it says more than
+            // the first segment does.
+            log_start: log_start_row
+                .filter(|row| segments.first().is_some_and(|first| *row > first.base))
+                .unwrap_or_default()
+                .min(start),
+            end: plan.log_end_offset,
+            now: self.now,
+        };
+        let mut aborted = None;
+        if !frozen {
+            if let Some(first) = plan.segments.iter().find(|segment| segment.scanned)
+                && !self.config.follow_kafka
+            {
+                producers.set_damaged_aside(self.dir, first.base)?;
+            }
+            for at in self.recovered(plan) {
+                if self.is_kept(plan, at)? {
+                    self.complete_index(plan, at, &from, &mut producers)?;
+                    continue;
+                }
+                aborted = self.recover_producers(plan, at, &mut producers, &mut from)?;
+            }
         }
-        snapshots.remove_strays(self.dir, &bases)?;
-        snapshots.forget_position();
-        if plan.trusted && snapshots.is_empty() {
-            let mut due: Vec<Offset> = bases.iter().rev().take(2).copied().collect();
-            due.reverse();
-            due.push(plan.log_end_offset);
-            snapshots.take_missing(self.dir, &due)?;
-        } else {
-            snapshots.replay(self.dir, start, plan.log_end_offset, &bases)?;
-        }
-        Ok(snapshots)
+        let bases: BTreeSet<Offset> = segments.iter().map(|segment| segment.base).collect();
+        producers.remove_strays(self.dir, &bases)?;
+        producers.forget_position();
+        (from.log_start, from.end) = (start, plan.log_end_offset);
+        let lost = plan.layout.snapshots.is_empty() || !self.config.follow_kafka;
+        let transactions = match plan.trusted && producers.has_no_files() {
+            true if lost => producers.rebuild_lost(&from)?,
+            true => producers.forget_all(&from)?,
+            false => producers.rebuild(&from, false)?.unwrap_or_default(),
+        };
+        let aborted = match (aborted, plan.segments.last()) {
+            (Some(index), _) => ActiveAborted::derived(index),
+            (None, Some(segment)) => {
+                ActiveAborted::stored(stored_index(self.dir, segment.base)?, plan.log_end_offset)
+            }
+            (None, None) => ActiveAborted::none(),
+        };
+        Ok(Recovered {
+            producers,
+            transactions,
+            aborted,
+        })
     }
 
-    fn active(&self, plan: &mut Plan) -> Result<Active<D>> {
+    /// The segments whose producers are read again, in Kafka's order: those that have lost their
+    /// offset index only where Kafka is followed, then those that were scanned.
+    fn recovered<'p>(&self, plan: &'p Plan) -> impl Iterator<Item = usize> + use<'p, D> {
+        let follows = self.config.follow_kafka;
+        let lost = move |segment: &PlannedSegment| {
+            let files = plan.layout.segments.get(&segment.base);
+            follows && files.is_some_and(|files| files.index.is_none())
+        };
+        let of = |which: bool| move |(at, wanted): (usize, bool)| (wanted == which).then_some(at);
+        let first = plan
+            .segments
+            .iter()
+            .map(lost)
+            .enumerate()
+            .filter_map(of(true));
+        let scanned = plan.segments.iter().map(|segment| segment.scanned);
+        first.chain(scanned.enumerate().filter_map(of(true)))
+    }
+
+    /// Whether the producers behind a segment come from the snapshot there: it was read only
+    /// because everything is, and its batches may say less than they did, after compaction.
+    fn is_kept(&self, plan: &Plan, at: usize) -> Result<bool> {
+        let settled = plan.segments.get(at).is_some_and(|segment| segment.settled);
+        match plan.segments.get(at.saturating_add(1)) {
+            Some(next) if settled => Ok(load_snapshot(self.dir, next.base)?.is_ok()),
+            _ => Ok(false),
+        }
+    }
+
+    /// Adds to the transaction index of a segment what its batches say besides.
+    fn complete_index(
+        &self,
+        plan: &Plan,
+        at: usize,
+        from: &Rebuild<'_, D>,
+        producers: &mut LogProducers,
+    ) -> Result<()> {
+        let Some(segment) = from.segments.get(at) else {
+            return Ok(());
+        };
+        let snapshots: Vec<Offset> = plan.layout.snapshots.keys().copied().collect();
+        let all = (from.log_start, Offset::MAX);
+        let index = resolve_index(self.dir, from.segments, at, all, &snapshots)?.file;
+        self.store_transactions(plan, segment.base, &index, producers)
+    }
+
+    fn store_transactions(
+        &self,
+        plan: &Plan,
+        base: Offset,
+        index: &TransactionIndex,
+        producers: &mut LogProducers,
+    ) -> Result<()> {
+        let files = plan.layout.segments.get(&base);
+        let stored = files.is_some_and(|files| files.transactions.is_some());
+        if (stored || !index.is_empty())
+            && let Some(position) = store_index(self.dir, base, index)?
+        {
+            producers.note(Note {
+                file: Some(segment_name(base, FileType::TxnIndex)),
+                detail: format!("position {position}: not what the batches say; made anew"),
+            });
+        }
+        Ok(())
+    }
+
+    /// Reads the producers of a segment again, from the newest snapshot at or below its base, and
+    /// takes a snapshot behind it. Kafka: `LogLoader.recoverSegment`. Returns the aborted
+    /// transactions of the last segment.
+    fn recover_producers(
+        &self,
+        plan: &Plan,
+        at: usize,
+        producers: &mut LogProducers,
+        from: &mut Rebuild<'_, D>,
+    ) -> Result<Option<TransactionIndex>> {
+        let Some(segment) = from.segments.get(at) else {
+            return Ok(None);
+        };
+        let next = from.segments.get(at.saturating_add(1));
+        producers.forget_position();
+        from.end = segment.base;
+        let mut transactions = producers.rebuild(from, false)?.unwrap_or_default();
+        let mut index = TransactionIndex::new();
+        producers.recover(self.dir, segment, &mut transactions, |ended| {
+            // Markers rise as the batches do.
+            let _pushed = index.push(ended);
+        })?;
+        self.store_transactions(plan, segment.base, &index, producers)?;
+        Ok(next.is_none().then_some(index))
+    }
+
+    fn active(&self, plan: &mut Plan, aborted: ActiveAborted) -> Result<Active<D>> {
         let Some(last) = plan.segments.last() else {
             return Active::create(self.dir, plan.log_end_offset, self.config, self.now);
         };
@@ -388,8 +522,25 @@ impl<D: Dir> Opening<'_, D> {
             } else {
                 IndexFiles::Replace
             },
+            aborted,
         };
         Active::open(self.dir, stored, self.now)
+    }
+}
+
+/// What the batches of an opened log say of its producers.
+struct Recovered {
+    producers: LogProducers,
+    transactions: Transactions,
+    /// The aborted transactions of the last segment.
+    aborted: ActiveAborted,
+}
+
+fn replayed(segment: &PlannedSegment) -> ReplayedSegment {
+    ReplayedSegment {
+        base: segment.base,
+        bytes: segment.bytes,
+        without_producers: segment.without_producers,
     }
 }
 
@@ -418,6 +569,7 @@ fn first_view<D: Dir>(plan: &Plan, active: &Active<D>) -> View<D> {
         epochs: Arc::new(plan.epochs.clone()),
         generation: 0,
         damage: plan.damage.clone().into(),
-        producers: plan.producers,
+        watermark_settled: false,
+        first_unstable: None,
     }
 }

@@ -128,6 +128,10 @@ pub(crate) struct PlannedSegment {
     pub(crate) rebuild: bool,
     /// Its batches were read: they are synced before the log opens.
     pub(crate) scanned: bool,
+    /// It lies below a recovery point that is believed: no crash has harmed it.
+    pub(crate) settled: bool,
+    /// All of its batches were read, and none is of a producer: where the last one ends.
+    pub(crate) without_producers: Option<Offset>,
 }
 
 /// What the last segment starts with.
@@ -170,7 +174,6 @@ pub struct Plan {
     pub(crate) removed: Vec<(Offset, u64)>,
     pub(crate) active: Option<ActivePlan>,
     pub(crate) batches_end: Offset,
-    pub(crate) producers: bool,
     /// The log holds no byte and starts at a checkpointed offset above its last segment.
     pub(crate) restart_at: Option<Offset>,
 }
@@ -425,6 +428,8 @@ impl<D: Dir> Planner<'_, D> {
                     stored_bytes: bytes,
                     rebuild: files.index.is_none() || files.time.is_none(),
                     scanned: false,
+                    settled: false,
+                    without_producers: None,
                 }
             })
             .collect()

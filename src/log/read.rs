@@ -3,7 +3,9 @@
 use std::io;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::index::AbortedTransaction;
 use crate::log::Log;
+use crate::log::filter::AbortedFilter;
 use crate::log::plan::Damage;
 use crate::log::scan::Fault;
 use crate::log::segment::{Located, Opened, Segment};
@@ -21,7 +23,8 @@ pub enum Isolation {
     /// To the high watermark: consumers that read uncommitted records.
     #[default]
     HighWatermark,
-    /// To the last stable offset: consumers that read committed records only.
+    /// To the last stable offset: consumers that read committed records only. Records of aborted
+    /// transactions are among them: see [`Fetched::committed_batches`].
     Committed,
 }
 
@@ -36,6 +39,7 @@ pub struct Fetched {
     taken: usize,
     next_offset: Option<Offset>,
     resume: Option<Resume>,
+    aborted: Vec<AbortedTransaction>,
 }
 
 /// Where the batch behind the last one that was read begins.
@@ -58,6 +62,22 @@ impl Fetched {
         Batches::new(self.bytes())
     }
 
+    /// The aborted transactions whose records overlap what was read, by rising markers; empty
+    /// unless it was read at [`Isolation::Committed`].
+    pub fn aborted_transactions(&self) -> &[AbortedTransaction] {
+        &self.aborted
+    }
+
+    /// The batches whose records a reader of committed records gets: markers and the records of
+    /// aborted transactions are left out, without a look at their values. Only for what was read at
+    /// [`Isolation::Committed`].
+    pub fn committed_batches(&self) -> impl Iterator<Item = Result<Batch<'_>, DecodeError>> {
+        let mut filter = AbortedFilter::new();
+        filter.expect(&self.aborted);
+        self.batches()
+            .filter(move |batch| batch.as_ref().map_or(true, |batch| filter.delivers(batch)))
+    }
+
     /// Whether nothing was read.
     pub fn is_empty(&self) -> bool {
         self.taken == 0
@@ -71,6 +91,7 @@ impl Fetched {
     fn clear(&mut self) {
         self.taken = 0;
         self.next_offset = None;
+        self.aborted.clear();
     }
 }
 
@@ -100,8 +121,7 @@ impl<D: Dir> Log<D> {
     ///
     /// # Errors
     /// `OffsetOutOfRange` below the log start or above the log end. `Damaged` where the batch that
-    /// holds `from` is damaged: its offsets are there, but cannot be read. `Unsupported` for
-    /// [`Isolation::Committed`] on a log that holds batches of producers.
+    /// holds `from` is damaged: its offsets are there, but cannot be read.
     pub fn read(&self, from: Offset, max_bytes: usize, isolation: Isolation) -> Result<Fetched> {
         let mut fetched = Fetched::default();
         self.read_into(from, max_bytes, true, isolation, &mut fetched)?;
@@ -121,6 +141,9 @@ impl<D: Dir> Log<D> {
         isolation: Isolation,
         fetched: &mut Fetched,
     ) -> Result<()> {
+        if isolation != Isolation::LogEnd {
+            self.settle_watermark();
+        }
         self.unchanged(|view| {
             let bound = match self.bound(view, from, isolation) {
                 Ok(bound) => bound,
@@ -134,7 +157,11 @@ impl<D: Dir> Log<D> {
                 bound,
             };
             fetched.clear();
-            self.read_view(view, limits, fetched).map(Ok)
+            self.read_view(view, limits, fetched)?;
+            if let (Isolation::Committed, Some(end)) = (isolation, fetched.next_offset) {
+                fetched.aborted = self.aborted_for_readers(view, from, end)?;
+            }
+            Ok(Ok(()))
         })?
     }
 
@@ -180,15 +207,8 @@ impl<D: Dir> Log<D> {
         }
         let bound = match isolation {
             Isolation::LogEnd => view.log_end,
-            Isolation::Committed if view.producers => {
-                return Err(Error::new(
-                    ErrorKind::Unsupported,
-                    "read committed records of a log with producers",
-                )
-                .at_path(self.path())
-                .next_step("read at the high watermark, where aborted records are included"));
-            }
-            Isolation::HighWatermark | Isolation::Committed => view.high_watermark,
+            Isolation::HighWatermark => view.high_watermark,
+            Isolation::Committed => view.last_stable_offset(),
         };
         // After a failed write or sync only what is known to be on the device is shown.
         Ok(if self.dir.is_fenced() {

@@ -143,10 +143,15 @@ impl<D: Dir> Planner<'_, D> {
             .filter(|(cut_at, _)| *cut_at == at)
             .map(|(_, cut)| cut);
         let cut_position = cut.map(|cut| cut.position.get());
+        let next = self.segments.get(at.saturating_add(1));
+        let settled = next.is_some_and(|(next, _)| Some(*next) <= walked.watermark);
         let Some(planned) = walked.segments.get_mut(at) else {
             return Ok(());
         };
         planned.scanned = true;
+        planned.settled = settled;
+        let all = segment.from == Position::ZERO && !segment.producers;
+        planned.without_producers = all.then(|| walked.walk.end(*base));
         if let Some(position) = cut_position {
             planned.bytes = position;
         }

@@ -164,9 +164,10 @@ impl<D: Dir> Log<D> {
         if writer.epochs.truncate_from_start(start) {
             self.write_epoch_file(&writer.epochs)?;
         }
-        writer.snapshots.start_raised(start);
+        writer.producers.start_raised(start);
         let epochs = Arc::new(writer.epochs.clone());
-        self.publish(|view| {
+        self.publish_with(|view, transactions| {
+            transactions.replicated_below(start);
             view.log_start = start;
             view.high_watermark = view.high_watermark.max(start);
             view.recovery_point = view.recovery_point.max(start);

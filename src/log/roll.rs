@@ -89,7 +89,7 @@ impl<D: Dir> Log<D> {
         }
         writer.active.seal(&self.dir)?;
         self.snapshot_at_roll(writer, base)?;
-        let sealed = Segment::sealed(writer.active.base, writer.active.bytes);
+        let sealed = writer.active.to_sealed();
         writer.active = Active::create(&self.dir, base, &self.config, now)?;
         let active = Segment::active(base, Arc::clone(&writer.active.live));
         self.publish(|view| {
@@ -111,8 +111,8 @@ impl<D: Dir> Log<D> {
     }
 
     fn snapshot_at_roll(&self, writer: &mut Writer<Fenced<D>>, base: Offset) -> Result<()> {
-        writer.snapshots.advance(base);
-        writer.snapshots.take(&self.dir)
+        writer.producers.advance(base);
+        writer.producers.take(&self.dir)
     }
 }
 

@@ -4,9 +4,11 @@
 //! what is open of it is in [`handles`](crate::log::handles).
 
 use std::io;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::index::{OffsetIndex, TimeIndex};
+use crate::log::aborted::{ActiveAborted, Resolved};
 use crate::log::handles::{IndexMaps, Kept, LogFile};
 use crate::log::scan::{Depth, Fault, Scanner, Step};
 use crate::names::{FileType, segment_name};
@@ -30,6 +32,10 @@ pub(crate) enum Body<D: Dir> {
         largest: OnceLock<(Timestamp, Offset)>,
         /// What is open of it.
         kept: Arc<Kept<D>>,
+        /// Its aborted transactions, once its markers were looked at.
+        aborted: OnceLock<Arc<Resolved>>,
+        /// Its transaction index file holds something else.
+        unsaved: AtomicBool,
     },
     Active(Arc<Live<D>>),
 }
@@ -40,6 +46,7 @@ pub(crate) struct Live<D: Dir> {
     pub(crate) log: D::File,
     pub(crate) index: RwLock<OffsetIndex>,
     pub(crate) time: RwLock<TimeIndex>,
+    pub(crate) aborted: RwLock<ActiveAborted>,
 }
 
 impl<D: Dir> Segment<D> {
@@ -50,6 +57,8 @@ impl<D: Dir> Segment<D> {
                 bytes,
                 largest: OnceLock::new(),
                 kept: Arc::default(),
+                aborted: OnceLock::new(),
+                unsaved: AtomicBool::new(false),
             },
         }
     }

@@ -13,9 +13,6 @@ use crate::record::crc32_ieee;
 use crate::storage::Dir;
 use crate::types::{Offset, Position};
 
-/// A producer snapshot without producers has this length.
-const EMPTY_SNAPSHOT_BYTES: u64 = 10;
-
 /// Start and end of a log.
 struct Bounds {
     log_start: Offset,
@@ -57,15 +54,6 @@ impl<D: Dir> Planner<'_, D> {
         let watermark_row = self.state.high_watermark;
         let (epochs, epochs_source) =
             self.settle_epochs(walked.walk.epochs, known, &segments, &bounds, trusted)?;
-        let producers = walked.walk.producers
-            || layout
-                .snapshots
-                .values()
-                .any(|bytes| *bytes > EMPTY_SNAPSHOT_BYTES)
-            || layout
-                .segments
-                .values()
-                .any(|files| files.transactions.is_some());
         Ok(Plan {
             trusted,
             log_start_offset: bounds.log_start,
@@ -91,7 +79,6 @@ impl<D: Dir> Planner<'_, D> {
             removed,
             active: walked.active,
             batches_end: bounds.batches_end,
-            producers,
             restart_at: bounds.restart_at,
         })
     }

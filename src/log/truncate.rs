@@ -6,16 +6,20 @@
 //! `truncateFullyAndStartAt`, which sync none of it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{OffsetIndex, TimeIndex, TransactionIndex};
+use crate::log::aborted::{ActiveAborted, replayed, stored_index};
 use crate::log::checkpoints::Change;
+use crate::log::producers::Rebuild;
 use crate::log::scan::{Depth, Fault, Scanner, Step};
 use crate::log::segment::{Body, IndexTally, Located, Opened, Segment, read_lock};
 use crate::log::view::View;
 use crate::log::writer::{Active, IndexFiles, Reopened, Writer};
-use crate::log::{Log, barrier};
+use crate::log::{Log, Stable, barrier};
 use crate::names::{FileType, segment_name};
+use crate::producer::Transactions;
 use crate::record::{Batch, Scratch};
 use crate::storage::{Access, Dir, Fenced, File, read_file, remove_if_there, replace_file};
 use crate::types::{LeaderEpoch, Offset, Position, Timestamp};
@@ -319,6 +323,7 @@ impl<D: Dir> Log<D> {
             self.remove_files(writer, segment)?;
             barrier::removals_before_reuse(&self.dir)?;
         }
+        let aborted = self.aborted_below(last, cut.end)?;
         self.cut_log(last.base, cut.bytes)?;
         cut_transaction_index(&self.dir, last.base, cut.end)?;
         let dir = &self.dir;
@@ -329,6 +334,7 @@ impl<D: Dir> Log<D> {
             largest,
             batches_end,
             files: IndexFiles::Replace,
+            aborted,
         };
         let mut active = Active::open(dir, stored, now)?;
         if view.segments.len() == kept.len() && cut.bytes > 0 {
@@ -340,11 +346,23 @@ impl<D: Dir> Log<D> {
         writer.epochs.truncate_from_end(cut.end);
         self.write_epoch_file(&writer.epochs)?;
         let log_start = view.log_start.min(cut.end);
-        self.publish_cut(writer, before, segment, cut.end, |view| {
+        let rebuilt = self.rebuild_producers(writer, view, cut, log_start, now);
+        self.publish_cut(writer, before, segment, cut.end, |view, transactions| {
             view.log_start = log_start;
-            view.high_watermark = view.high_watermark.min(cut.end).max(log_start);
+            if let Ok(Some(rebuilt)) = &rebuilt {
+                transactions.clone_from(rebuilt);
+            }
+            if view.high_watermark >= cut.end {
+                view.high_watermark = cut.end;
+                transactions.replicated_below(cut.end);
+                view.watermark_settled = true;
+            }
         });
-        writer.snapshots.reload(&self.dir, log_start, cut.end)?;
+        if let Err(error) = rebuilt {
+            self.dir
+                .fence("the producers of a truncated log could not be read again");
+            return Err(error);
+        }
         Ok(cut_bytes)
     }
 
@@ -379,12 +397,14 @@ impl<D: Dir> Log<D> {
         }
         writer.epochs.clear();
         self.write_epoch_file(&writer.epochs)?;
-        writer.snapshots.reset(&self.dir, start)?;
+        writer.producers.reset(&self.dir, start)?;
         writer.active = Active::create(&self.dir, start, &self.config, now)?;
         let segment = Segment::active(start, Arc::clone(&writer.active.live));
-        self.publish_cut(writer, &[], segment, start, |view| {
+        self.publish_cut(writer, &[], segment, start, |view, transactions| {
             view.log_start = start;
             view.high_watermark = start;
+            *transactions = Transactions::new();
+            view.watermark_settled = true;
         });
         self.checkpoints.write(Change::Truncate, &self.facts())?;
         Ok(cut_bytes)
@@ -396,13 +416,20 @@ impl<D: Dir> Log<D> {
         before: &[Arc<Segment<Fenced<D>>>],
         segment: Segment<Fenced<D>>,
         end: Offset,
-        change: impl FnOnce(&mut View<Fenced<D>>),
+        change: impl FnOnce(&mut View<Fenced<D>>, &mut Transactions),
     ) {
         let epochs = Arc::new(writer.epochs.clone());
         let active = &writer.active;
         let (active_bytes, active_largest) = (active.bytes, active.tally.largest);
         let batches_end = active.batches_end;
-        self.publish(|view| {
+        // Above the high watermark nothing that readers may see has changed: as in Kafka, the last
+        // stable offset stays until the next append or move of the watermark.
+        let stable = if self.high_watermark() >= end {
+            Stable::Follows
+        } else {
+            Stable::Stays
+        };
+        self.replace_view(stable, |view, transactions| {
             let segments = before.iter().cloned().chain([Arc::new(segment)]);
             view.segments = Arc::new(segments.collect());
             view.log_end = end;
@@ -412,7 +439,7 @@ impl<D: Dir> Log<D> {
             view.recovery_point = view.recovery_point.min(end);
             view.epochs = epochs;
             view.generation = view.generation.wrapping_add(1);
-            change(view);
+            change(view, transactions);
         });
     }
 
@@ -442,7 +469,7 @@ impl<D: Dir> Log<D> {
     ) -> Result<()> {
         for file in FileType::ALL {
             if file == FileType::Snapshot {
-                writer.snapshots.remove(&self.dir, segment.base)?;
+                writer.producers.remove(&self.dir, segment.base)?;
                 continue;
             }
             let name = segment.file_name(file);
@@ -469,6 +496,49 @@ impl<D: Dir> Log<D> {
         index.truncate_to(end);
         time.truncate_to(end);
         Ok((index, time))
+    }
+
+    /// The aborted transactions of a segment that ended below `end`.
+    fn aborted_below(&self, segment: &Segment<Fenced<D>>, end: Offset) -> Result<ActiveAborted> {
+        let mut aborted = match &segment.body {
+            Body::Active(live) => read_lock(&live.aborted).clone(),
+            Body::Sealed {
+                aborted, unsaved, ..
+            } => match aborted.get() {
+                Some(known) => {
+                    ActiveAborted::resolved(known.as_ref().clone(), unsaved.load(Ordering::Acquire))
+                }
+                None => ActiveAborted::stored(stored_index(&self.dir, segment.base)?, end),
+            },
+        };
+        aborted.truncate_to(end);
+        Ok(aborted)
+    }
+
+    /// The producers as of the new end, from the batches that are left. The transactions, if they
+    /// had to be rebuilt too.
+    fn rebuild_producers(
+        &self,
+        writer: &mut Writer<Fenced<D>>,
+        view: &View<Fenced<D>>,
+        cut: &CutPoint,
+        log_start: Offset,
+        now: Timestamp,
+    ) -> Result<Option<Transactions>> {
+        let mut segments = replayed(view);
+        segments.truncate(cut.segment.saturating_add(1));
+        if let Some(last) = segments.last_mut() {
+            last.bytes = cut.bytes;
+        }
+        let from = Rebuild {
+            dir: &self.dir,
+            segments: &segments,
+            log_start,
+            end: cut.end,
+            now,
+        };
+        let had_ended = self.transactions().has_ended();
+        writer.producers.rebuild(&from, had_ended)
     }
 
     fn cut_log(&self, base: Offset, bytes: u64) -> Result<()> {

@@ -31,8 +31,11 @@ pub(crate) struct View<D: Dir> {
     /// generation throws away what it read and starts again.
     pub(crate) generation: u64,
     pub(crate) damage: Arc<[Damage]>,
-    /// Whether the log holds, or may hold, batches with producer ids.
-    pub(crate) producers: bool,
+    /// Whether the ended transactions below the high watermark were let go since it was set: the
+    /// first reader below it sees to that.
+    pub(crate) watermark_settled: bool,
+    /// The first offset of the oldest transaction that is open, or ended and not replicated yet.
+    pub(crate) first_unstable: Option<Offset>,
 }
 
 /// The segments of a log; dereferences to a slice of them.
@@ -94,6 +97,13 @@ impl<D: Dir> View<D> {
         self.segments
             .get(at.saturating_add(1))
             .map_or(self.log_end, |next| next.base)
+    }
+
+    /// The offset below which every transaction has ended and is replicated; exclusive. Never below
+    /// the log start.
+    pub(crate) fn last_stable_offset(&self) -> Offset {
+        let stable = self.first_unstable.unwrap_or(self.high_watermark);
+        stable.min(self.high_watermark).max(self.log_start)
     }
 
     pub(crate) fn first_base(&self) -> Offset {

@@ -25,8 +25,6 @@ pub(crate) struct Walk {
     before_last: Option<Before>,
     /// The epochs of the file, and those of later batches.
     pub(crate) epochs: EpochCache,
-    /// A batch with a producer id was seen.
-    pub(crate) producers: bool,
     /// At least one batch was accepted.
     pub(crate) scanned: bool,
 }
@@ -128,7 +126,6 @@ impl Walk {
         } else {
             self.epoch
         };
-        self.producers |= header.has_producer_id();
         self.scanned = true;
         learn(&mut self.epochs, header, segment_base);
         Ok(())
@@ -175,10 +172,13 @@ pub(crate) struct SegmentWalk {
     pub(crate) tally: IndexTally,
     /// The entries of the stored index, for going on behind damage.
     pub(crate) stored: OffsetIndex,
+    /// A batch of a producer was seen.
+    pub(crate) producers: bool,
 }
 
 impl SegmentWalk {
     pub(crate) fn note(&mut self, header: &BatchHeader, position: Position, interval: u32) {
+        self.producers |= header.has_producer_id();
         self.tally
             .note(header, position, interval, &mut self.index, &mut self.time);
     }

@@ -1,10 +1,12 @@
-//! Watching log end, flushed offset and high watermark, by blocking or from asynchronous code.
+//! Watching log end, flushed offset, high watermark and last stable offset, by blocking or from
+//! asynchronous code.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::log::Log;
+use crate::log::view::View;
 use crate::storage::Dir;
 use crate::types::Offset;
 
@@ -17,6 +19,8 @@ pub enum Watched {
     Flushed,
     /// The high watermark: records that consumers may see.
     HighWatermark,
+    /// The last stable offset: records that readers of committed records may see.
+    LastStable,
 }
 
 #[derive(Debug, Default)]
@@ -24,6 +28,7 @@ struct Values {
     log_end: Offset,
     flushed: Offset,
     high_watermark: Offset,
+    last_stable: Offset,
     /// Blocked waiters: without any a change wakes nobody and costs no system call.
     waiting: usize,
     ended: bool,
@@ -35,6 +40,7 @@ impl Values {
             Watched::LogEnd => self.log_end,
             Watched::Flushed => self.flushed,
             Watched::HighWatermark => self.high_watermark,
+            Watched::LastStable => self.last_stable,
         }
     }
 }
@@ -66,11 +72,12 @@ impl Shared {
 pub(crate) struct Watch(Arc<Shared>);
 
 impl Watch {
-    pub(crate) fn tell(&self, log_end: Offset, flushed: Offset, high_watermark: Offset) {
+    pub(crate) fn tell<D: Dir>(&self, view: &View<D>) {
         let mut values = self.0.lock();
-        values.log_end = log_end;
-        values.flushed = flushed;
-        values.high_watermark = high_watermark;
+        values.log_end = view.log_end;
+        values.flushed = view.recovery_point;
+        values.high_watermark = view.high_watermark;
+        values.last_stable = view.last_stable_offset();
         let waiting = values.waiting;
         drop(values);
         self.0.wake(waiting);
@@ -93,7 +100,7 @@ pub struct Watcher {
 }
 
 impl<D: Dir> Log<D> {
-    /// A watcher of one of the three values.
+    /// A watcher of one of the four values.
     pub fn watch(&self, watched: Watched) -> Watcher {
         Watcher {
             shared: Arc::clone(&self.watch.0),

@@ -13,9 +13,11 @@ impl<D: Dir> Log<D> {
     /// `close` make it durable. A watermark inside a batch hides that whole batch from readers.
     pub fn update_high_watermark(&self, high_watermark: Offset) -> Offset {
         let mut result = high_watermark;
-        self.publish(|view| {
+        self.publish_with(|view, transactions| {
             result = high_watermark.clamp(view.log_start, view.log_end);
             view.high_watermark = result;
+            transactions.replicated_below(result);
+            view.watermark_settled = result == view.log_end;
         });
         result
     }
@@ -26,6 +28,7 @@ impl<D: Dir> Log<D> {
     /// # Errors
     /// `InvalidArgument` for an offset above the log end: the caller has mixed up its replicas.
     pub fn maybe_increment_high_watermark(&self, high_watermark: Offset) -> Result<Option<Offset>> {
+        self.settle_watermark();
         let mut outcome = Ok(None);
         self.publish(|view| {
             if high_watermark > view.log_end {
@@ -33,6 +36,7 @@ impl<D: Dir> Log<D> {
             } else if high_watermark > view.high_watermark {
                 outcome = Ok(Some(view.high_watermark));
                 view.high_watermark = high_watermark;
+                view.watermark_settled = false;
             }
         });
         outcome.map_err(|log_end| {

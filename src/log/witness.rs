@@ -106,6 +106,7 @@ pub(crate) fn start_walk<D: Dir>(
         time: TimeIndex::new(base, max),
         tally: IndexTally::new(base),
         stored,
+        producers: false,
     };
     if from == Position::ZERO {
         return Ok(walk);

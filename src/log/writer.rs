@@ -1,4 +1,4 @@
-//! What only the writer has: the active segment, the epochs, the snapshots.
+//! What only the writer has: the active segment, the epochs, the producers.
 
 use std::io;
 use std::sync::{Arc, RwLock};
@@ -6,10 +6,11 @@ use std::sync::{Arc, RwLock};
 use crate::epoch::EpochCache;
 use crate::error::{Error, Result};
 use crate::index::{OFFSET_ENTRY_BYTES, OffsetIndex, TIME_ENTRY_BYTES, TimeIndex};
+use crate::log::aborted::{ActiveAborted, store_index};
 use crate::log::barrier;
 use crate::log::config::LogConfig;
-use crate::log::segment::{IndexTally, Live, read_lock, write_lock};
-use crate::log::snapshots::Snapshots;
+use crate::log::producers::LogProducers;
+use crate::log::segment::{Body, IndexTally, Live, Segment, read_lock, write_lock};
 use crate::names::{FileType, segment_name};
 use crate::record::BatchHeader;
 use crate::storage::{Access, Dir, File, remove_if_there};
@@ -20,7 +21,7 @@ use crate::types::{Offset, Position, Timestamp};
 pub(crate) struct Writer<D: Dir> {
     pub(crate) active: Active<D>,
     pub(crate) epochs: EpochCache,
-    pub(crate) snapshots: Snapshots,
+    pub(crate) producers: LogProducers,
     pub(crate) closed: bool,
 }
 
@@ -34,6 +35,7 @@ pub(crate) struct Reopened {
     pub(crate) largest: (Timestamp, Offset),
     pub(crate) batches_end: Offset,
     pub(crate) files: IndexFiles,
+    pub(crate) aborted: ActiveAborted,
 }
 
 /// What becomes of the index files of a reopened segment.
@@ -116,6 +118,7 @@ impl<D: Dir> Active<D> {
                 log,
                 index: RwLock::new(index),
                 time: RwLock::new(time),
+                aborted: RwLock::new(ActiveAborted::none()),
             }),
             bytes: 0,
             tally: IndexTally::new(base),
@@ -163,6 +166,7 @@ impl<D: Dir> Active<D> {
                 log,
                 index: RwLock::new(index),
                 time: RwLock::new(time),
+                aborted: RwLock::new(stored.aborted),
             }),
             bytes: stored.bytes,
             tally: IndexTally {
@@ -208,6 +212,18 @@ impl<D: Dir> Active<D> {
         };
     }
 
+    /// The segment once it is sealed. What is known of its aborted transactions goes with it.
+    pub(crate) fn to_sealed(&self) -> Segment<D> {
+        let sealed = Segment::sealed(self.base, self.bytes);
+        let known = read_lock(&self.live.aborted);
+        if let Body::Sealed { aborted, .. } = &sealed.body
+            && known.verified
+        {
+            let _fresh = aborted.set(Arc::new(known.known.clone()));
+        }
+        sealed
+    }
+
     /// Notes batches that were written at the end.
     pub(crate) fn note(&mut self, headers: &[BatchHeader], interval: u32) {
         for header in headers {
@@ -251,6 +267,17 @@ impl<D: Dir> Active<D> {
         Ok(())
     }
 
+    /// Makes the transaction index file hold what the heap has. Durable on return. Only a segment
+    /// that ends needs it: that of one that was not closed is made anew from the batches.
+    fn save_aborted(&self, dir: &D) -> Result<()> {
+        let mut aborted = write_lock(&self.live.aborted);
+        if aborted.unsaved {
+            store_index(dir, self.base, &aborted.known.file)?;
+            aborted.unsaved = false;
+        }
+        Ok(())
+    }
+
     /// As [`Active::save_indexes`], and syncs the files: recovery believes entries below the
     /// recovery point.
     pub(crate) fn sync_indexes(&mut self, dir: &D) -> Result<()> {
@@ -265,6 +292,7 @@ impl<D: Dir> Active<D> {
         let _added =
             write_lock(&self.live.time).push_final(self.tally.largest.0, self.tally.largest.1);
         self.save_indexes(dir)?;
+        self.save_aborted(dir)?;
         // Gives back what was set aside behind the end, too.
         if self.reserved > self.bytes || self.live.log.bytes().map_err(fail)? != self.bytes {
             self.live.log.set_len(self.bytes).map_err(fail)?;

@@ -9,7 +9,8 @@ use super::parse::{Command, OnFiles};
 use crate::epoch::EpochEntry;
 use crate::error::{Error, ErrorKind};
 use crate::log::{
-    Appended, Durability, Fetched, Isolation, Log, LogConfig, TimeQuery, TruncateOptions,
+    Appended, Durability, EndTransaction, Fetched, Isolation, Log, LogConfig, TimeQuery,
+    TruncateOptions,
 };
 use crate::log_dir::{DirOptions, LogDir};
 use crate::names::{CLEAN_SHUTDOWN, FileType, TopicPartition, segment_name};
@@ -26,7 +27,6 @@ impl Refusal {
     pub(super) const NO_SUCH_FILE: Self = Self("NoSuchFile");
     const CLOSED: Self = Self("Closed");
     const OPEN: Self = Self("Open");
-    const UNSUPPORTED: Self = Self("Unsupported");
     const INVALID_RECORD: Self = Self("InvalidRecord");
 }
 
@@ -165,12 +165,14 @@ impl Engine {
         let fresh = data.subdir(&partition.to_string()).is_err();
         let clean = fresh || data.open(CLEAN_SHUTDOWN, Access::Read).is_ok();
         let options = DirOptions::new(self.now)
-            .config(self.config.clone())
+            .config(self.config.clone().following_kafka())
             .only(partition.clone());
         let (dir, _) = LogDir::open_in(data, options)?;
-        let log = match dir.log(&partition) {
-            Some(log) => log,
-            None => dir.create_log(&partition, self.config.clone(), None, self.now)?,
+        let log = if let Some(log) = dir.log(&partition) {
+            log
+        } else {
+            let config = self.config.clone().following_kafka();
+            dir.create_log(&partition, config, None, self.now)?
         };
         let leo = log.log_end_offset();
         self.opened = Some(Opened { dir, log });
@@ -206,7 +208,7 @@ impl OnLog<'_> {
     fn run(&self, command: Command) -> Answer {
         match command {
             Command::Append { epoch, batch } => self.append(epoch, batch),
-            Command::Marker => Err(Refusal::UNSUPPORTED),
+            Command::Marker { epoch, end } => self.marker(epoch, end),
             Command::Follow { batch, epoch } => self.follow(&batch, epoch),
             Command::AssignEpoch(epoch) => {
                 let epoch = LeaderEpoch::new(epoch).ok_or(Refusal::INVALID_OFFSET)?;
@@ -250,7 +252,7 @@ impl OnLog<'_> {
                 isolation,
                 min_one,
             } => self.read(from, max, isolation, min_one),
-            Command::Aborted => Ok("list=-".to_owned()),
+            Command::Aborted { from, to } => self.aborted(from, to),
             Command::FindTime(time) => self.find_time(time),
             Command::State => Ok(self.state()),
             Command::Batches => self.batches(),
@@ -277,12 +279,33 @@ impl OnLog<'_> {
         let appended =
             self.log
                 .append_as_leader(&mut batch, epoch, self.now, Durability::Written)?;
-        let (first, last) = bounds(&appended);
-        Ok(format!(
+        Ok(self.appended(&appended))
+    }
+
+    fn marker(&self, epoch: i32, end: EndTransaction) -> Answer {
+        let epoch = LeaderEpoch::new(epoch).ok_or(Refusal::INVALID_RECORD)?;
+        let appended =
+            self.log
+                .append_end_transaction(end, epoch, self.now, Durability::Written)?;
+        Ok(self.appended(&appended))
+    }
+
+    fn appended(&self, appended: &Appended) -> String {
+        let (first, last) = bounds(appended);
+        format!(
             "first={first} last={last} max_ts={} leo={}",
             appended.max_timestamp,
             self.log.log_end_offset()
-        ))
+        )
+    }
+
+    fn aborted(&self, from: i64, to: i64) -> Answer {
+        let found = self.log.aborted_transactions(clamped(from), clamped(to))?;
+        let list: Vec<String> = found
+            .iter()
+            .map(|aborted| format!("{}:{}", aborted.producer_id, aborted.first_offset))
+            .collect();
+        Ok(format!("list={}", join(&list)))
     }
 
     /// An epoch of -1, which no fetch has, takes batches without an epoch only; those are refused.
@@ -384,15 +407,25 @@ impl OnLog<'_> {
             .map(|(base, bytes)| format!("{base}:{bytes}"))
             .collect();
         format!(
-            "start={} leo={} hw={} lso={} recovery={} epochs={} segments={} producers=-",
+            "start={} leo={} hw={} lso={} recovery={} epochs={} segments={} producers={}",
             log.log_start_offset(),
             log.log_end_offset(),
             log.high_watermark(),
             log.last_stable_offset(),
             log.recovery_point(),
             self.epochs(),
-            join(&segments)
+            join(&segments),
+            self.producers()
         )
+    }
+
+    fn producers(&self) -> String {
+        self.log.with_producers(|producers| {
+            let each = producers.iter().map(|(id, state)| {
+                format!("{id}:{}:{}", state.producer_epoch(), state.last_sequence())
+            });
+            join(&each.collect::<Vec<_>>())
+        })
     }
 
     fn batches(&self) -> Answer {

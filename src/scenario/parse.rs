@@ -1,8 +1,8 @@
 //! The commands of a scenario that drives one log.
 
 use super::line::{Line, Malformed, Parsed, Shape, base64, hex};
-use crate::log::{Isolation, LogConfig};
-use crate::record::{BatchBuilder, Codec};
+use crate::log::{EndTransaction, Isolation, LogConfig};
+use crate::record::{BatchBuilder, Codec, EndTransactionMarker};
 use crate::types::Timestamp;
 
 /// More than this many bytes of values are not built for `append records=`.
@@ -18,7 +18,10 @@ pub(crate) enum Command {
         epoch: i32,
         batch: Vec<u8>,
     },
-    Marker,
+    Marker {
+        epoch: i32,
+        end: EndTransaction,
+    },
     Follow {
         batch: Vec<u8>,
         epoch: Option<i32>,
@@ -39,7 +42,10 @@ pub(crate) enum Command {
         isolation: Isolation,
         min_one: bool,
     },
-    Aborted,
+    Aborted {
+        from: i64,
+        to: i64,
+    },
     FindTime(i64),
     State,
     Batches,
@@ -80,11 +86,10 @@ impl Command {
                 epoch: line.number("epoch")?,
             }),
             "read" => read(&line),
-            "aborted" => {
-                line.wanted::<i64>("from")?;
-                line.wanted::<i64>("to")?;
-                Ok(Self::Aborted)
-            }
+            "aborted" => Ok(Self::Aborted {
+                from: line.wanted("from")?,
+                to: line.wanted("to")?,
+            }),
             "files" | "cut" | "garbage" | "flip" | "remove" => on_files(&line).map(Self::OnFiles),
             _ => plain(&line),
         }
@@ -232,14 +237,22 @@ fn producer(line: &Line<'_>, builder: BatchBuilder) -> Parsed<BatchBuilder> {
 }
 
 fn marker(line: &Line<'_>) -> Parsed<Command> {
-    line.wanted::<i32>("epoch")?;
-    line.wanted::<i64>("pid")?;
-    line.wanted::<i16>("pepoch")?;
-    line.number::<i32>("coordinator")?;
-    if !matches!(line.text("type"), "commit" | "abort") {
-        return Err(Malformed("type= wants commit or abort".to_owned()));
-    }
-    Ok(Command::Marker)
+    let commit = match line.text("type") {
+        "commit" => true,
+        "abort" => false,
+        _ => return Err(Malformed("type= wants commit or abort".to_owned())),
+    };
+    Ok(Command::Marker {
+        epoch: line.wanted("epoch")?,
+        end: EndTransaction {
+            producer_id: line.wanted("pid")?,
+            producer_epoch: line.wanted("pepoch")?,
+            marker: EndTransactionMarker {
+                commit,
+                coordinator_epoch: line.number("coordinator")?.unwrap_or(0),
+            },
+        },
+    })
 }
 
 fn read(line: &Line<'_>) -> Parsed<Command> {
