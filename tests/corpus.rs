@@ -27,10 +27,14 @@
 )]
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use highwater::epoch::EpochEntry;
-use highwater::inspect::{Depth, Options, PartitionInfo, Target, examine};
+use highwater::inspect::{
+    Depth, Isolation, LogDirectory, Options, PartitionInfo, Query, ReadRecord, Target, examine,
+    read,
+};
 use serde_json::{Value, json};
 
 fn shared(name: &str) -> Option<PathBuf> {
@@ -228,6 +232,84 @@ fn golden_directories_of_single_logs_hold_what_kafka_says() {
                     ("control", counts(&info.control)),
                 ],
             );
+        }
+    }
+}
+
+/// Number, first and last offset of what a reader of committed records gets, and the checksum that
+/// the directories define.
+fn read_committed(log: &LogDirectory) -> Value {
+    let query = Query {
+        isolation: Isolation::Committed,
+        ..Query::default()
+    };
+    let (mut count, mut first, mut last, mut crc) = (0, None, None, crc32fast::Hasher::new());
+    let mut take = |record: &ReadRecord<'_>| {
+        count += 1;
+        let offset = record.offset.get();
+        first.get_or_insert(offset);
+        last = Some(offset);
+        crc.update(&offset.to_be_bytes());
+        crc.update(&record.timestamp.millis().to_be_bytes());
+        for field in [record.key, record.value] {
+            let length = field.map_or(-1, |bytes| bytes.len() as i32);
+            crc.update(&length.to_be_bytes());
+            crc.update(field.unwrap_or_default());
+        }
+        Ok(ControlFlow::Continue(()))
+    };
+    read(log, &query, &Options::default(), &mut take).unwrap();
+    let offsets: Vec<i64> = first.into_iter().chain(last).collect();
+    let crc = format!("{:08x}", crc.finalize());
+    json!({ "records": count, "offsets": offsets, "crc32": crc })
+}
+
+#[test]
+fn committed_records_are_those_that_a_consumer_got() {
+    let Some(golden) = shared("golden") else {
+        return;
+    };
+    for name in ["clean", "killed", "killed-young", "killed-compacting"] {
+        let expected = read_json(&golden.join(name).join("expected.json"));
+        let target = Target::open(golden.join(name).join("data")).unwrap();
+        for (partition, broker) in expected["broker"].as_object().unwrap() {
+            let log = target.log(partition).unwrap().unwrap();
+            let info = examine(&log, Depth::Batches, &Options::default()).unwrap();
+            let end = info.log_end_offset.get();
+            // The broker may have ended transactions since, and its watermark has caught up.
+            if info.high_watermark != Some(info.log_end_offset) || broker["high_watermark"] != end {
+                continue;
+            }
+            let mut wanted = broker["read_committed"].clone();
+            wanted.as_object_mut().unwrap().remove("crc32_headers");
+            assert_eq!(read_committed(&log), wanted, "{name} {partition}");
+            assert_eq!(
+                broker["last_stable_offset"],
+                info.last_stable_offset.get(),
+                "{name} {partition}"
+            );
+        }
+    }
+}
+
+/// With all snapshots or transaction indexes gone nothing aborted is delivered, and no producer is
+/// forgotten.
+#[test]
+fn lost_side_files_hide_nothing() {
+    let Some(golden) = shared("golden") else {
+        return;
+    };
+    let whole = examine_all(&golden.join("killed/data"), Depth::Batches);
+    let torn = Target::open(golden.join("torn/data")).unwrap();
+    let expected = read_json(&golden.join("killed/expected.json"));
+    for name in ["transactional-0", "transactional-1", "transaction-open-0"] {
+        let log = torn.log(name).unwrap().unwrap();
+        let info = examine(&log, Depth::Batches, &Options::default()).unwrap();
+        let ids = |info: &PartitionInfo| info.producers.iter().map(|p| p.0).collect::<Vec<_>>();
+        assert_eq!(ids(&info), ids(&whole[name]), "{name}");
+        if info.high_watermark == Some(info.log_end_offset) {
+            let wanted = &expected["broker"][name]["read_committed"];
+            assert_eq!(&read_committed(&log)["crc32"], &wanted["crc32"], "{name}");
         }
     }
 }

@@ -444,6 +444,12 @@ impl<D: Dir> LogDirectory<D> {
         self.high_watermark
     }
 
+    /// Takes the high watermark to be at `offset`, whatever the checkpoint says: at
+    /// [`Offset::MAX`] everything is replicated, as in a log whose only replica starts again.
+    pub fn assume_high_watermark(&mut self, offset: Offset) {
+        self.high_watermark = Some(offset);
+    }
+
     /// Where the log begins: its first segment, or the checkpointed start if that lies inside the
     /// log. Where no segment holds a byte, the checkpointed start.
     #[must_use]

@@ -7,6 +7,8 @@ use super::Options;
 use super::catalog::{LogDirectory, SegmentFiles};
 use super::finding::{Finding, FindingKind};
 use super::index_check::IndexCheck;
+use super::producer_check::ProducerCheck;
+use super::producers::{EXPIRATION_MS, OpenTransaction, State, snapshots};
 use super::side_files;
 use super::walk::{Seen, Visitor, Walk};
 use crate::checkpoint::SegmentsFile;
@@ -14,7 +16,8 @@ use crate::epoch::EpochEntry;
 use crate::error::Result;
 use crate::log::scan::{self, Fault, Scanner, Step};
 use crate::names::{self, FileName, FileType, Suffix, segment_name};
-use crate::record::{BatchHeader, Codec, ControlType, Magic, crc32_ieee};
+use crate::producer::Producers;
+use crate::record::{BatchHeader, Codec, Magic, crc32_ieee};
 use crate::storage::{Dir, File};
 use crate::types::{LeaderEpoch, Offset, Position, Timestamp};
 
@@ -53,7 +56,7 @@ pub struct PartitionInfo {
     pub batches: u64,
     /// The number of records, those in wrappers counted.
     pub records: u64,
-    /// Control records by [`ControlType::name`].
+    /// Control records by [`ControlType::name`](crate::record::ControlType::name).
     pub control: BTreeMap<&'static str, u64>,
     /// Batches by version.
     pub magic: BTreeMap<Magic, u64>,
@@ -61,6 +64,13 @@ pub struct PartitionInfo {
     pub codecs: BTreeMap<Codec, u64>,
     /// The largest timestamp of a batch.
     pub max_timestamp: Option<Timestamp>,
+    /// The producers at the log end.
+    pub producers: Producers,
+    /// The open transactions at the log end, oldest first.
+    pub open_transactions: Vec<OpenTransaction>,
+    /// The offset below which every transaction has ended (exclusive), by the high watermark of the
+    /// checkpoint; the log start if that has no row.
+    pub last_stable_offset: Offset,
     /// What was found.
     pub findings: Vec<Finding>,
 }
@@ -76,11 +86,14 @@ pub fn examine<D: Dir>(
     options: &Options<'_>,
 ) -> Result<PartitionInfo> {
     let deep = depth == Depth::Everything;
-    let mut examiner = Examiner::new(log, depth);
+    let mut examiner = Examiner::new(log, depth, options.now);
     examiner.info.epochs = side_files::epochs(log, &mut examiner.info.findings)?;
     Walk::new(log, options, deep).run(0, 0, &mut examiner)?;
     examiner.finish()
 }
+
+/// More open transactions than this are not told the time of.
+const MAX_OPEN: usize = 100_000;
 
 struct Examiner<'a, D: Dir> {
     log: &'a LogDirectory<D>,
@@ -96,10 +109,12 @@ struct Examiner<'a, D: Dir> {
     point_is_inside: bool,
     indexes: Option<IndexCheck>,
     in_log: Vec<(EpochEntry, String, u64)>,
+    now: Option<Timestamp>,
     has_producers: bool,
-    /// First offsets of open transactions by producer.
-    open: BTreeMap<i64, i64>,
-    aborted_without_index: Option<i64>,
+    /// First offset and timestamp of transactions that no marker has ended, by producer.
+    open: BTreeMap<i64, (i64, i64)>,
+    /// Beside [`Depth::Everything`] only.
+    producer_check: Option<ProducerCheck<'a, D>>,
 }
 
 struct SegmentEnd {
@@ -112,7 +127,7 @@ struct SegmentEnd {
 }
 
 impl<'a, D: Dir> Examiner<'a, D> {
-    fn new(log: &'a LogDirectory<D>, depth: Depth) -> Self {
+    fn new(log: &'a LogDirectory<D>, depth: Depth, now: Option<Timestamp>) -> Self {
         let mut info = PartitionInfo {
             partition: log.name.clone(),
             high_watermark: log.high_watermark,
@@ -131,9 +146,10 @@ impl<'a, D: Dir> Examiner<'a, D> {
             point_is_inside: false,
             indexes: None,
             in_log: Vec::new(),
+            now,
             has_producers: false,
             open: BTreeMap::new(),
-            aborted_without_index: None,
+            producer_check: (depth == Depth::Everything).then(|| ProducerCheck::new(log, now)),
         }
     }
 
@@ -183,24 +199,33 @@ impl<'a, D: Dir> Examiner<'a, D> {
         }
     }
 
-    /// Aborted transactions must stand in the segment of their marker.
     fn transaction(&mut self, seen: &Seen) {
         let header = &seen.header;
-        self.has_producers |= header.has_producer_id();
-        match seen.control.first {
-            Some(ControlType::Abort) if self.open.remove(&header.producer_id).is_some() => {
-                self.aborted_without_index.get_or_insert(seen.base_offset);
-            }
-            Some(ControlType::Commit) => {
-                self.open.remove(&header.producer_id);
-            }
-            _ if header.is_transactional() && !header.is_control() && self.open.len() < 100_000 => {
-                self.open
-                    .entry(header.producer_id)
-                    .or_insert(seen.base_offset);
-            }
-            _ => {}
+        if header.is_control() {
+            self.open.remove(&header.producer_id);
+        } else if header.is_transactional() && self.open.len() < MAX_OPEN {
+            self.open
+                .entry(header.producer_id)
+                .or_insert((seen.base_offset, header.base_timestamp));
         }
+    }
+
+    fn producers(&mut self, start: Offset, end: Offset) -> Result<()> {
+        let mut state = State::default();
+        if self.has_producers || !snapshots(self.log).is_empty() {
+            state = State::at_end(self.log, start, end)?;
+        }
+        let info = &mut self.info;
+        info.last_stable_offset = state.last_stable_offset(info.high_watermark, start, end);
+        info.open_transactions = state.open_transactions(|id, first| {
+            let (offset, timestamp) = self.open.get(&id)?;
+            (*offset == first.get()).then_some(Timestamp::from_millis(*timestamp))
+        });
+        info.producers = state.producers;
+        if let Some(now) = self.now {
+            info.producers.expire(now, EXPIRATION_MS);
+        }
+        Ok(())
     }
 
     /// Holes are legal, but the log once ended at its recovery point: a batch behind a hole around
@@ -321,9 +346,13 @@ impl<'a, D: Dir> Examiner<'a, D> {
         end = end.max(start);
         self.info.log_end_offset = end;
         self.info.log_start_offset = start;
+        self.producers(start, end)?;
         self.witnessed(end)?;
         self.holes();
-        if self.is_deep() {
+        if let Some(check) = self.producer_check.take() {
+            for finding in check.finish() {
+                self.say(finding);
+            }
             self.rows(end);
             let mut findings = std::mem::take(&mut self.info.findings);
             side_files::compare_epochs(
@@ -489,10 +518,12 @@ impl<D: Dir> Visitor<D::File> for Examiner<'_, D> {
             damaged_at: None,
             holds_batches: false,
         });
-        self.aborted_without_index = None;
         self.places.clear();
         if self.is_deep() {
             self.indexes = Some(IndexCheck::read(self.log, segment)?);
+        }
+        if let Some(check) = &mut self.producer_check {
+            check.segment_start(segment)?;
         }
         Ok(())
     }
@@ -500,7 +531,7 @@ impl<D: Dir> Visitor<D::File> for Examiner<'_, D> {
     fn batch(
         &mut self,
         segment: &SegmentFiles,
-        _file: &D::File,
+        file: &D::File,
         seen: &Seen,
     ) -> Result<ControlFlow<()>> {
         self.header(seen.base_offset, seen.header.last_offset);
@@ -512,10 +543,14 @@ impl<D: Dir> Visitor<D::File> for Examiner<'_, D> {
         if let Some(indexes) = &mut self.indexes {
             indexes.batch(seen);
         }
+        if let Some(check) = &mut self.producer_check {
+            check.batch(file, seen)?;
+        }
+        self.has_producers |= seen.header.has_producer_id();
+        self.transaction(seen);
         if !seen.behind_damage {
             self.count(seen);
             self.epoch(segment, seen);
-            self.transaction(seen);
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -542,7 +577,11 @@ impl<D: Dir> Visitor<D::File> for Examiner<'_, D> {
             if let Some(indexes) = &mut self.indexes {
                 indexes.damaged();
             }
+            if let Some(check) = &mut self.producer_check {
+                check.damaged();
+            }
         }
+        self.has_producers |= header.is_some_and(BatchHeader::has_producer_id);
         self.info.findings.push(finding);
     }
 
@@ -558,13 +597,8 @@ impl<D: Dir> Visitor<D::File> for Examiner<'_, D> {
         {
             self.say(finding);
         }
-        if let Some(offset) = self.aborted_without_index.filter(|_| self.is_deep()) {
-            let name = segment_name(segment.base, FileType::TxnIndex);
-            if !self.log.files.iter().any(|(file, ..)| *file == name) {
-                let detail = "absent beside an aborted transaction";
-                let finding = Finding::note(FindingKind::TransactionIndex, name, detail);
-                self.say(finding.at_offset(offset));
-            }
+        if let Some(check) = &mut self.producer_check {
+            check.segment_end(segment)?;
         }
         Ok(())
     }

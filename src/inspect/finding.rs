@@ -99,9 +99,11 @@ kinds! {
     TimeIndex "time_index" "remove the file: the index is rebuilt when the log is opened";
     /// A transaction index.
     TransactionIndex "transaction_index"
-        "fetch the log from a replica, or remove the file and open the log";
+        "open the log with `highwater recover`: the batches complete the index";
     /// A producer snapshot.
-    Snapshot "snapshot" "remove the file: an older snapshot and the batches replace it";
+    Snapshot "snapshot"
+        "remove the file and open the log with `highwater recover`: an older snapshot and the \
+         batches replace it";
     /// The leader epochs of a log.
     EpochCheckpoint "epoch_checkpoint"
         "open the log with `highwater recover`: epochs are rebuilt from the batches";

@@ -17,6 +17,8 @@ mod dump;
 mod examine;
 mod finding;
 mod index_check;
+mod producer_check;
+mod producers;
 mod read;
 mod side_files;
 mod walk;
@@ -25,9 +27,12 @@ pub use catalog::{LogDirectory, SegmentFiles, Target, read_file};
 pub use dump::{DumpedBatch, dump_log};
 pub use examine::{Depth, PartitionInfo, examine};
 pub use finding::{Finding, FindingKind, Severity};
-pub use read::{Isolation, Query, ReadOutcome, ReadRecord, has_transactions, read};
+pub use producers::OpenTransaction;
+pub use read::{Isolation, Query, ReadOutcome, ReadRecord, read};
 
 use std::fmt;
+
+use crate::types::Timestamp;
 
 /// What a walk is told by its caller.
 #[derive(Clone, Copy, Default)]
@@ -35,6 +40,9 @@ pub struct Options<'a> {
     /// The `segment.bytes` of the topic, where it is known. Unit: bytes. It decides whether a tail
     /// of zeros is room that was made beforehand.
     pub segment_bytes: Option<u64>,
+    /// The time. Producers that have been silent for a day by then and have no transaction open
+    /// are left out; without it none is.
+    pub now: Option<Timestamp>,
     /// Told now and then how many more bytes of `.log` files were looked at.
     pub progress: Option<&'a dyn Fn(u64)>,
 }
@@ -43,6 +51,7 @@ impl fmt::Debug for Options<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("segment_bytes", &self.segment_bytes)
+            .field("now", &self.now)
             .finish_non_exhaustive()
     }
 }

@@ -5,13 +5,14 @@ use std::ops::ControlFlow;
 use super::Options;
 use super::catalog::{LogDirectory, SegmentFiles};
 use super::finding::{Finding, FindingKind, Severity};
+use super::producers::{Aborted, State};
 use super::walk::{Seen, Visitor, Walk, load, wrong};
 use super::{MAX_BODY_BYTES, MAX_INDEX_BYTES, scratch};
 use crate::error::Result;
 use crate::index::OffsetIndexView;
-use crate::log::scan::{self, Scanner, Step};
+use crate::log::scan::{self, Fault, Scanner, Step};
 use crate::names::{FileType, segment_name};
-use crate::record::{Batch, BatchHeader, Record, Scratch};
+use crate::record::{Batch, BatchHeader, ControlType, Record, Scratch};
 use crate::storage::{Dir, File};
 use crate::types::{Offset, Position, Timestamp};
 
@@ -23,6 +24,8 @@ pub enum Isolation {
     /// Below the checkpointed high watermark. Without one there is nothing to see.
     #[default]
     HighWatermark,
+    /// Below the last stable offset, without the records of aborted transactions.
+    Committed,
 }
 
 /// What is read.
@@ -89,11 +92,18 @@ pub fn read<D: Dir>(
         .segments
         .first()
         .map_or(Offset::ZERO, |segment| segment.base);
-    let start = log.log_start_offset(last_end(log)?);
+    let last_base = log.segments.last().map_or(first, |segment| segment.base);
+    let is_inside = log.log_start.is_none_or(|start| start <= last_base);
+    let start = log.log_start_offset(if is_inside {
+        last_base
+    } else {
+        last_end(log)?.offset
+    });
     let from = query.from.unwrap_or(start).max(start.max(first));
     let bound = match query.isolation {
         Isolation::LogEnd => None,
         Isolation::HighWatermark => Some(log.high_watermark.unwrap_or(start)),
+        Isolation::Committed => Some(stable_bound(log, from, start)?),
     };
     let mut reader = Reader {
         log,
@@ -105,10 +115,14 @@ pub fn read<D: Dir>(
         visit,
         scratch: scratch(),
         body: Vec::new(),
+        aborted: None,
         outcome: ReadOutcome::default(),
     };
     if bound.is_none_or(|bound| from < bound) {
         let (number, position) = place(log, from)?;
+        if query.isolation == Isolation::Committed {
+            reader.aborted = Some(Aborted::new(log, number)?);
+        }
         Walk::new(log, options, false).run(number, position, &mut reader)?;
     }
     let mut outcome = reader.finish();
@@ -116,52 +130,64 @@ pub fn read<D: Dir>(
     Ok(outcome)
 }
 
-/// The end of the last segment by its headers, which is all that a checkpointed log start is held
-/// against.
-fn last_end<D: Dir>(log: &LogDirectory<D>) -> Result<Offset> {
-    let Some(segment) = log.segments.last() else {
-        return Ok(Offset::ZERO);
+/// The last stable offset; where the high watermark alone says that there is nothing to read from
+/// `from` on, nothing is looked at.
+fn stable_bound<D: Dir>(log: &LogDirectory<D>, from: Offset, start: Offset) -> Result<Offset> {
+    let Some(high_watermark) = log.high_watermark.filter(|row| *row > from) else {
+        return Ok(log.high_watermark.unwrap_or(start));
     };
-    let base = segment.base;
-    if log.log_start.is_none_or(|start| start <= base) {
-        return Ok(base);
-    }
+    let end = match last_end(log)? {
+        LastEnd {
+            offset,
+            is_damaged: false,
+        } => offset,
+        // Reading goes on behind it.
+        LastEnd {
+            offset,
+            is_damaged: true,
+        } => offset.max(high_watermark),
+    };
+    let mut state = State::at_end(log, start, end)?;
+    Ok(state.last_stable_offset(Some(high_watermark), start, end))
+}
+
+/// The end of the last segment by its headers, which is all that a checkpointed log start and a
+/// last stable offset are held against.
+fn last_end<D: Dir>(log: &LogDirectory<D>) -> Result<LastEnd> {
+    let mut end = LastEnd::default();
+    let Some(segment) = log.segments.last() else {
+        return Ok(end);
+    };
+    end.offset = segment.base;
     let name = segment.log_name();
     let Some(file) = log.open(&name)? else {
-        return Ok(base);
+        return Ok(end);
     };
     let failed = |source| log.failed("cannot read the segment", &name, source);
     let bytes = file.bytes().map_err(failed)?;
     let mut scanner = Scanner::new(&file, Position::ZERO, bytes, scan::Depth::Headers);
-    let mut end = base;
-    while let Step::Batch(_, header) = scanner.step().map_err(failed)? {
-        let last = Offset::new(header.last_offset).map_or(base, Offset::next);
-        end = end.max(last);
-    }
-    Ok(end)
-}
-
-/// Whether any batch belongs to a transaction. Looks at headers only.
-///
-/// # Errors
-///
-/// A file that is there cannot be read.
-pub fn has_transactions<D: Dir>(log: &LogDirectory<D>) -> Result<bool> {
-    for segment in &log.segments {
-        let name = segment.log_name();
-        let Some(file) = log.open(&name)? else {
-            continue;
-        };
-        let failed = |source| log.failed("cannot read the segment", &name, source);
-        let bytes = file.bytes().map_err(failed)?;
-        let mut scanner = Scanner::new(&file, Position::ZERO, bytes, scan::Depth::Headers);
-        while let Step::Batch(_, header) = scanner.step().map_err(failed)? {
-            if header.is_transactional() {
-                return Ok(true);
+    loop {
+        match scanner.step().map_err(failed)? {
+            Step::Batch(_, header) => {
+                let last = Offset::new(header.last_offset).unwrap_or(end.offset);
+                end.offset = end.offset.max(last.next());
+            }
+            Step::End(_) | Step::Bad(_, _, Fault::Zeros | Fault::Short) => return Ok(end),
+            Step::Bad(_, _, Fault::Decode(_)) => {
+                end.is_damaged = true;
+                return Ok(end);
             }
         }
     }
-    Ok(false)
+}
+
+/// Where the headers of the last segment end.
+#[derive(Clone, Copy, Debug, Default)]
+struct LastEnd {
+    /// Exclusive.
+    offset: Offset,
+    /// Something that is no header stands there.
+    is_damaged: bool,
 }
 
 /// The segment and position from which an offset is found. An index that names no fitting batch is
@@ -208,6 +234,8 @@ struct Reader<'r, D: Dir> {
     visit: &'r mut dyn FnMut(&ReadRecord<'_>) -> Result<ControlFlow<()>>,
     scratch: Scratch,
     body: Vec<u8>,
+    /// Knows what readers of committed records do not get.
+    aborted: Option<Aborted<'r, D>>,
     outcome: ReadOutcome,
 }
 
@@ -300,8 +328,14 @@ impl<D: Dir> Reader<'_, D> {
 }
 
 impl<D: Dir> Visitor<D::File> for Reader<'_, D> {
-    fn segment_start(&mut self, _segment: &SegmentFiles) -> Result<()> {
-        Ok(())
+    fn segment_start(&mut self, segment: &SegmentFiles) -> Result<()> {
+        let Some(aborted) = &mut self.aborted else {
+            return Ok(());
+        };
+        let above = |other: &&SegmentFiles| other.base > segment.base;
+        let next = self.log.segments.iter().find(above);
+        let bound = self.bound.and_then(Offset::new).unwrap_or(Offset::MAX);
+        aborted.look_ahead(next.map_or(bound, |next| next.base.min(bound)))
     }
 
     fn batch(
@@ -315,9 +349,14 @@ impl<D: Dir> Visitor<D::File> for Reader<'_, D> {
         if self.bound.is_some_and(|bound| seen.end() > bound) {
             return Ok(ControlFlow::Break(()));
         }
+        let is_abort = seen.control.first == Some(ControlType::Abort);
+        let is_shown = match &mut self.aborted {
+            Some(aborted) => aborted.filter().delivers_header(header, is_abort),
+            None => !header.is_control(),
+        };
         let is_early = header.magic != crate::record::Magic::V0
             && self.since.is_some_and(|since| header.max_timestamp < since);
-        if header.last_offset < self.from || header.is_control() || is_early {
+        if header.last_offset < self.from || !is_shown || is_early {
             self.next = self.next.max(seen.end());
             return Ok(ControlFlow::Continue(()));
         }

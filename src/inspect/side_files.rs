@@ -7,7 +7,7 @@ use super::finding::{Finding, FindingKind};
 use crate::checkpoint::{PartitionMetadata, text};
 use crate::epoch::{EpochCache, EpochEntry};
 use crate::error::{ErrorKind, Result};
-use crate::index::TransactionIndex;
+use crate::index::{IndexProblem, TRANSACTION_ENTRY_BYTES, TransactionIndex};
 use crate::names::{FileName, FileType, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, Suffix};
 use crate::producer::snapshot;
 use crate::storage::Dir;
@@ -163,7 +163,9 @@ fn producer_snapshot<D: Dir>(
     if bytes.is_empty() {
         found.push(Finding::note(kind, name, "empty"));
     } else if let Err(error) = snapshot::parse(&bytes) {
-        found.push(Finding::damage(kind, name, error.to_string()).at_offset(end.get()));
+        let position = u64::try_from(error.position(bytes.len())).unwrap_or(0);
+        let finding = Finding::damage(kind, name, error.to_string());
+        found.push(finding.at(position).at_offset(end.get()));
     } else if end > log_end {
         found.push(Finding::note(kind, name, "above the log end").at_offset(end.get()));
     }
@@ -181,6 +183,13 @@ fn transactions<D: Dir>(
     let Some(bytes) = content(log, name, kind, found)? else {
         return Ok(());
     };
+    let position = |entry: usize| {
+        u64::try_from(entry.saturating_mul(TRANSACTION_ENTRY_BYTES)).unwrap_or(u64::MAX)
+    };
+    let wrong = |problem: &IndexProblem| {
+        let entry = problem.entry().unwrap_or(0);
+        Finding::damage(kind, name, problem.to_string()).at(position(entry))
+    };
     let parsed = match TransactionIndex::parse(&bytes) {
         Ok(parsed) => parsed,
         Err(_) if bytes.iter().all(|byte| *byte == 0) => {
@@ -192,15 +201,15 @@ fn transactions<D: Dir>(
             return Ok(());
         }
         Err(problem) => {
-            found.push(Finding::damage(kind, name, problem.to_string()));
+            found.push(wrong(&problem));
             return Ok(());
         }
     };
     if let Err(problem) = parsed.index.check(base) {
-        found.push(Finding::damage(kind, name, problem.to_string()));
+        found.push(wrong(&problem));
     } else if parsed.torn_bytes > 0 {
         let detail = format!("{} bytes behind its last whole entry", parsed.torn_bytes);
-        found.push(Finding::damage(kind, name, detail));
+        found.push(Finding::damage(kind, name, detail).at(position(parsed.index.len())));
     } else if let Some(past) = parsed
         .index
         .entries()

@@ -98,7 +98,7 @@ impl Case {
 }
 
 /// Runs with bounded memory where the machine can do that.
-fn bounded(args: &[&str]) -> Output {
+pub(super) fn bounded(args: &[&str]) -> Output {
     let limit = format!("--as={MEMORY_BYTES}");
     let limited = Command::new("prlimit")
         .args([&limit, env!("CARGO_BIN_EXE_highwater")])

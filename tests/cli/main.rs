@@ -12,6 +12,7 @@
 
 mod bad_input;
 mod places;
+mod producers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -79,7 +80,7 @@ fn info_counts() {
         "info-transactions.json",
         0,
         "transactions",
-        &["info", "--json"],
+        &["info", "--json", "--now", "1700000100000"],
     );
     check("info-torn-tail.json", 1, "torn-tail", &["info", "--json"]);
     check(
@@ -162,21 +163,51 @@ fn without_a_high_watermark_nothing_is_read() {
         "damaged-middle/scenario-0",
         &["read", "--json"],
     );
-    assert!(stderr.contains("--isolation log-end"), "{stderr}");
+    assert!(stderr.contains("--high-watermark log-end"), "{stderr}");
+}
+
+/// As a broker sees its only replica when it starts again.
+#[test]
+fn a_high_watermark_can_be_named() {
+    for (named, isolation) in [("log-end", "committed"), ("log-end", "high-watermark")] {
+        let args = [
+            "read",
+            "--json",
+            "--isolation",
+            isolation,
+            "--high-watermark",
+            named,
+        ];
+        check("read-committed.json", 0, "headers/scenario-0", &args);
+    }
+    let args = ["read", "--json", "--high-watermark", "0"];
+    check("read-nothing.json", 0, "headers/scenario-0", &args);
+    let args = ["read", "--json", "--high-watermark", "x"];
+    check("read-nothing.json", 2, "headers/scenario-0", &args);
 }
 
 #[test]
-fn committed_records_of_a_log_with_transactions_are_refused() {
-    let path = golden("transactions/scenario-0");
-    let output = highwater(&["read", path.to_str().unwrap(), "--isolation", "committed"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(output.stdout.is_empty());
+fn read_leaves_aborted_records_out() {
+    let committed = ["read", "--isolation", "committed", "--json"];
+    check("read-committed.json", 0, "headers/scenario-0", &committed);
     check(
-        "read-committed.json",
+        "read-committed-transactions.json",
         0,
-        "headers/scenario-0",
-        &["read", "--isolation", "committed", "--json"],
+        "transactions/scenario-0",
+        &committed,
     );
+}
+
+#[test]
+fn producers_tells_of_open_transactions() {
+    let path = "transactions/scenario-0";
+    let now = ["--now", "1700000100000"];
+    let json = [&["producers", "--json"][..], &now].concat();
+    check("producers.json", 0, path, &json);
+    let text = [&["producers"][..], &now].concat();
+    check("producers.txt", 0, path, &text);
+    let hanging = [&["producers", "--hanging", "90s", "--json"][..], &now].concat();
+    check("producers-hanging.json", 0, path, &hanging);
 }
 
 #[test]

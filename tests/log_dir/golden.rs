@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use highwater::log::{LogConfig, RecoveryScope};
 use highwater::log_dir::{DirOptions, DirReport, LogDir};
-use highwater::types::Timestamp;
+use highwater::producer::{ProducedBatch, ProducerState, Producers};
+use highwater::types::{Offset, Timestamp};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -34,6 +35,28 @@ fn copy(from: &Path, to: &Path) {
             fs::write(target, fs::read(entry.path()).unwrap()).unwrap();
         }
     }
+}
+
+fn producers(producers: &Producers) -> Value {
+    let of = |(id, state): (i64, &ProducerState)| {
+        let batch = |batch: &ProducedBatch| {
+            json!([
+                batch.first_sequence(),
+                batch.last_sequence,
+                batch.first_offset().get(),
+                batch.last_offset.get(),
+            ])
+        };
+        let told = json!({
+            "epoch": state.producer_epoch(),
+            "coordinator_epoch": state.coordinator_epoch(),
+            "open_since": state.open_since().map(Offset::get),
+            "last_timestamp": state.last_timestamp().millis(),
+            "batches": state.batches().iter().map(batch).collect::<Value>(),
+        });
+        (id.to_string(), told)
+    };
+    producers.iter().map(of).collect()
 }
 
 struct Case {
@@ -120,10 +143,54 @@ impl Case {
                 .map(|(base, bytes)| json!([base.get(), bytes]))
                 .collect();
             compare("segments", segments);
+            let stable = found.last_stable_offset().get();
+            compare("last_stable_offset", json!(stable));
+            compare("producers", found.with_producers(producers));
             let parts = log(name);
             let row = format!("{} {} ", parts.topic, parts.partition);
             if rows.lines().any(|line| line.starts_with(&row)) {
                 compare("high_watermark", json!(found.high_watermark().get()));
+            }
+        }
+        differences
+    }
+
+    /// How the snapshots and transaction indexes of a clean stop differ from Kafka's.
+    fn side_files(&self) -> Vec<String> {
+        let mut differences = Vec::new();
+        for (name, local) in self.expected["local"].as_object().unwrap() {
+            let of_producers = |file: &str| {
+                let (_, suffix) = file.rsplit_once('.').unwrap_or_default();
+                ["snapshot", "txnindex"].contains(&suffix)
+            };
+            let dir = self.temp.path().join(name);
+            let mut ours = BTreeMap::new();
+            for entry in fs::read_dir(&dir).unwrap() {
+                let file = entry.unwrap().file_name().into_string().unwrap();
+                if of_producers(&file) {
+                    let bytes = fs::read(dir.join(&file)).unwrap();
+                    ours.insert(file, bytes);
+                }
+            }
+            let kafka = local["files"].as_object().into_iter().flatten();
+            let kafka: BTreeMap<&String, &Value> =
+                kafka.filter(|(file, _)| of_producers(file)).collect();
+            if !ours.keys().eq(kafka.keys().copied()) {
+                differences.push(format!(
+                    "{name}: {:?}, Kafka {:?}",
+                    ours.keys(),
+                    kafka.keys()
+                ));
+                continue;
+            }
+            for (file, bytes) in ours {
+                let crc = format!("{:08x}", crc32fast::hash(&bytes));
+                let wanted = kafka[&file];
+                // Kafka writes several producers in any order.
+                let crcs_differ = bytes.len() <= 10 + 46 || file.ends_with("index");
+                if wanted[0] != bytes.len() || crcs_differ && wanted[1] != crc {
+                    differences.push(format!("{name}/{file}: {crc}, Kafka {wanted}"));
+                }
             }
         }
         differences
@@ -180,6 +247,8 @@ fn directories_of_brokers_open_as_kafka_opens_them() {
                 complaints.extend(case.missing_acknowledged(&dir));
             }
             dir.close().unwrap();
+            let files = case.side_files();
+            complaints.extend(files.iter().map(|line| format!("{name} {scope:?}: {line}")));
         }
     }
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));

@@ -41,7 +41,9 @@ pub(crate) fn run(config: &[Setting], args: &AppendArgs) -> Result<Status, Failu
     });
     let metadata = metadata.transpose()?;
     let settings = log_config(config)?;
-    let options = DirOptions::new(now()).config(settings.clone()).create(true);
+    let options = DirOptions::new(args.clock.now())
+        .config(settings.clone())
+        .create(true);
     let (dir, report) = place.open(options)?;
     let outcome = (|| {
         let log = match (report, dir.log(&place.log)) {
@@ -51,7 +53,7 @@ pub(crate) fn run(config: &[Setting], args: &AppendArgs) -> Result<Status, Failu
                 }
                 log
             }
-            _ => dir.create_log(&place.log, settings, topic_id, now())?,
+            _ => dir.create_log(&place.log, settings, topic_id, args.clock.now())?,
         };
         let batch_bytes = size_limit(config)?;
         Appender {
@@ -184,7 +186,7 @@ impl Appender<'_> {
             {
                 self.append(std::mem::replace(&mut batch, self.batch()), epoch)?;
             }
-            push(&mut batch, now(), &line)?;
+            push(&mut batch, self.args.clock.now(), &line)?;
             if batch.record_count() >= self.args.batch_records {
                 self.append(std::mem::replace(&mut batch, self.batch()), epoch)?;
             }
@@ -211,9 +213,9 @@ impl Appender<'_> {
         } else {
             Durability::Written
         };
-        let appended = self
-            .log
-            .append_as_leader(&mut bytes, epoch, now(), durability)?;
+        let appended =
+            self.log
+                .append_as_leader(&mut bytes, epoch, self.args.clock.now(), durability)?;
         self.waiting.push(appended);
         if !by_batch {
             return Ok(());

@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use highwater::record::Codec;
-use highwater::types::{LeaderEpoch, Offset};
+use highwater::types::{LeaderEpoch, Offset, Timestamp};
 
+use crate::engine::now;
 use crate::output::Failure;
 
 /// Writes, reads, inspects, truncates and recovers Kafka log directories.
@@ -31,6 +32,8 @@ pub(crate) enum Verb {
     Info(PathArgs),
     /// Checks every checksum, index entry and rule; changes nothing; a finding a line
     Verify(PathArgs),
+    /// Says who holds the last stable offset back, and what is known of each producer
+    Producers(ProducersArgs),
     /// Prints batches, indexes, snapshots and checkpoints as they stand
     Dump(DumpArgs),
     /// Prints the leader epochs of a log
@@ -56,9 +59,65 @@ pub(crate) enum Verb {
 pub(crate) struct PathArgs {
     /// A data directory or the directory of one log
     pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) clock: Clock,
     /// One JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// When a verb believes to run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Clock {
+    /// The time, in milliseconds since 1970; else the clock's
+    #[arg(long, value_name = "MS")]
+    now: Option<i64>,
+}
+
+impl Clock {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now.map_or_else(now, Timestamp::from_millis)
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProducersArgs {
+    /// The directory of the log
+    pub(crate) log: PathBuf,
+    /// Only open transactions that nobody has written to for longer than this, such as 15m: a
+    /// number and ms, s, m, h or d; milliseconds without a unit
+    #[arg(long, value_name = "AGE")]
+    pub(crate) hanging: Option<Age>,
+    #[command(flatten)]
+    pub(crate) clock: Clock,
+    /// One JSON object a producer
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A length of time. Unit: milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Age(pub(crate) i64);
+
+impl FromStr for Age {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.trim_end_matches(|unit: char| !unit.is_ascii_digit());
+        let unit = match text.strip_prefix(digits).unwrap_or_default() {
+            "" | "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            unit => return Err(format!("{unit:?} is none of ms, s, m, h, d")),
+        };
+        let number = digits.parse::<i64>().ok().filter(|number| *number >= 0);
+        number
+            .and_then(|number| number.checked_mul(unit))
+            .map(Self)
+            .ok_or_else(|| "a number and a unit are wanted, such as 15m".to_owned())
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -83,6 +142,8 @@ pub(crate) struct AppendArgs {
     /// Whether the high watermark follows what is durable
     #[arg(long, value_enum, default_value_t = Follow::Synced)]
     pub(crate) high_watermark: Follow,
+    #[command(flatten)]
+    pub(crate) clock: Clock,
     /// One JSON object a batch
     #[arg(long)]
     pub(crate) json: bool,
@@ -120,12 +181,33 @@ pub(crate) struct ReadArgs {
     /// Up to where
     #[arg(long, value_enum, default_value_t = IsolationArg::HighWatermark)]
     pub(crate) isolation: IsolationArg,
+    /// Where the high watermark is taken to be, instead of where its checkpoint says: an offset, or
+    /// `log-end` as for a log whose only replica starts again
+    #[arg(long, value_name = "OFFSET")]
+    pub(crate) high_watermark: Option<WatermarkArg>,
     /// Waits for more records
     #[arg(long)]
     pub(crate) follow: bool,
     /// One JSON object a record
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A high watermark that the user names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WatermarkArg(pub(crate) Offset);
+
+impl FromStr for WatermarkArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "log-end" {
+            return Ok(Self(Offset::MAX));
+        }
+        let raw = text.parse().ok().and_then(Offset::new);
+        raw.map(Self)
+            .ok_or_else(|| "neither an offset nor log-end".to_owned())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -189,6 +271,8 @@ pub(crate) struct TruncateArgs {
     /// Allows a new end below the high watermark
     #[arg(long)]
     pub(crate) below_high_watermark: bool,
+    #[command(flatten)]
+    pub(crate) clock: Clock,
     /// One JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -208,6 +292,8 @@ pub(crate) struct RecoverArgs {
     /// Reads what was recovered back from the device
     #[arg(long)]
     pub(crate) paranoid: bool,
+    #[command(flatten)]
+    pub(crate) clock: Clock,
     /// One JSON object a log
     #[arg(long)]
     pub(crate) json: bool,
@@ -260,7 +346,7 @@ pub(crate) struct Setting {
 }
 
 /// The settings that the engine knows.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "segment.bytes",
     "segment.ms",
     "segment.index.bytes",
@@ -273,6 +359,7 @@ const KEYS: [&str; 12] = [
     "retention.bytes",
     "cleanup.policy",
     "preallocate",
+    "producer.id.expiration.ms",
 ];
 
 impl FromStr for Setting {
@@ -312,6 +399,25 @@ pub(crate) fn segment_bytes(config: &[Setting]) -> Result<Option<u64>, Failure> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_age_has_a_unit() {
+        for (text, age) in [
+            ("0", Some(0)),
+            ("900000", Some(900_000)),
+            ("1500ms", Some(1_500)),
+            ("15m", Some(900_000)),
+            ("2h", Some(7_200_000)),
+            ("1d", Some(86_400_000)),
+            ("-1s", None),
+            ("15 m", None),
+            ("m", None),
+            ("", None),
+            ("9223372036854775807d", None),
+        ] {
+            assert_eq!(text.parse::<Age>().ok(), age.map(Age), "{text}");
+        }
+    }
 
     #[test]
     fn the_arguments_are_consistent() {

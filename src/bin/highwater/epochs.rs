@@ -12,7 +12,7 @@ pub(crate) fn run(config: &[Setting], args: &EpochsArgs) -> Result<Status, Failu
     let log = open_log(&args.log)?;
     let options = Options {
         segment_bytes: segment_bytes(config)?,
-        progress: None,
+        ..Options::default()
     };
     let info = examine(&log, Depth::Batches, &options)?;
     let entries = if info.epochs.is_empty() && !info.epochs_in_log.is_empty() {

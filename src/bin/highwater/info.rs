@@ -8,6 +8,9 @@ use crate::args::{PathArgs, Setting, segment_bytes};
 use crate::output::{self, Failure, Out, Status};
 use crate::progress::Progress;
 
+/// People are told of so many open transactions of a log.
+const SHOWN_TRANSACTIONS: usize = 5;
+
 pub(crate) fn run(config: &[Setting], args: &PathArgs) -> Result<Status, Failure> {
     let mut out = Out::new();
     let mut status = Status::Fine;
@@ -20,19 +23,25 @@ pub(crate) fn run(config: &[Setting], args: &PathArgs) -> Result<Status, Failure
         eprintln!("highwater: {finding}");
         status = Status::Damage;
     }
-    let found = each(config, &target, Depth::Batches, &mut |info| {
-        let damage: Vec<&Finding> = info.findings.iter().filter(|f| f.is_damage()).collect();
-        if args.json {
-            out.json(&object(info, &damage))?;
-        } else {
-            people(&mut out, info, &damage)?;
-        }
-        Ok(if damage.is_empty() {
-            Status::Fine
-        } else {
-            Status::Damage
-        })
-    })?;
+    let found = each(
+        config,
+        &target,
+        Depth::Batches,
+        args.clock.now(),
+        &mut |info| {
+            let damage: Vec<&Finding> = info.findings.iter().filter(|f| f.is_damage()).collect();
+            if args.json {
+                out.json(&object(info, &damage))?;
+            } else {
+                people(&mut out, info, &damage)?;
+            }
+            Ok(if damage.is_empty() {
+                Status::Fine
+            } else {
+                Status::Damage
+            })
+        },
+    )?;
     out.flush()?;
     if target.logs().is_empty() {
         eprintln!("highwater: {}: no log here", target.path().display());
@@ -45,6 +54,7 @@ pub(crate) fn each(
     config: &[Setting],
     target: &Target,
     depth: Depth,
+    now: Timestamp,
     show: &mut dyn FnMut(&PartitionInfo) -> Result<Status, Failure>,
 ) -> Result<Status, Failure> {
     let segment_bytes = segment_bytes(config)?;
@@ -57,6 +67,7 @@ pub(crate) fn each(
             let advance = |bytes| progress.advance(bytes);
             let options = Options {
                 segment_bytes,
+                now: Some(now),
                 progress: Some(&advance),
             };
             examine(&log, depth, &options).map(Some)
@@ -89,6 +100,17 @@ fn object(info: &PartitionInfo, damage: &[&Finding]) -> Value {
     for (codec, count) in &info.codecs {
         codecs.insert(codec.to_string(), (*count).into());
     }
+    let open: Value = info
+        .open_transactions
+        .iter()
+        .map(|open| {
+            json!({
+                "producer_id": open.producer_id,
+                "producer_epoch": open.producer_epoch,
+                "first_offset": open.first_offset.get(),
+            })
+        })
+        .collect();
     let damage: Value = damage
         .iter()
         .map(|finding| output::finding(finding))
@@ -100,6 +122,7 @@ fn object(info: &PartitionInfo, damage: &[&Finding]) -> Value {
         "log_start_offset": info.log_start_offset.get(),
         "log_end_offset": info.log_end_offset.get(),
         "high_watermark": info.high_watermark.map(Offset::get),
+        "last_stable_offset": info.last_stable_offset.get(),
         "recovery_point": info.recovery_point.map(Offset::get),
         "epochs": epochs(&info.epochs),
         "epochs_in_log": epochs(&info.epochs_in_log),
@@ -108,6 +131,8 @@ fn object(info: &PartitionInfo, damage: &[&Finding]) -> Value {
         "control": info.control,
         "magic": magic,
         "codecs": codecs,
+        "producers": info.producers.len(),
+        "open_transactions": open,
         "max_timestamp": info.max_timestamp.map_or(-1, Timestamp::millis),
         "damage": damage,
     })
@@ -176,8 +201,34 @@ fn people(out: &mut Out, info: &PartitionInfo, damage: &[&Finding]) -> Result<()
     out.line(format_args!(
         "  epochs {epochs}; latest timestamp {timestamp}"
     ))?;
+    transactions(out, info)?;
     for finding in damage {
         out.line(format_args!("  {finding}"))?;
+    }
+    Ok(())
+}
+
+fn transactions(out: &mut Out, info: &PartitionInfo) -> Result<(), Failure> {
+    if !info.producers.is_empty() {
+        out.line(format_args!(
+            "  producers {}, open transactions {}, last stable offset {}",
+            info.producers.len(),
+            info.open_transactions.len(),
+            info.last_stable_offset
+        ))?;
+    }
+    for open in info.open_transactions.iter().take(SHOWN_TRANSACTIONS) {
+        out.line(format_args!(
+            "  open since offset {}: producer {}, epoch {}",
+            open.first_offset, open.producer_id, open.producer_epoch
+        ))?;
+    }
+    let more = info
+        .open_transactions
+        .len()
+        .saturating_sub(SHOWN_TRANSACTIONS);
+    if more > 0 {
+        out.line(format_args!("  and {more} more: see `highwater producers`"))?;
     }
     Ok(())
 }

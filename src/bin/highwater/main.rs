@@ -11,6 +11,7 @@ mod engine;
 mod epochs;
 mod info;
 mod output;
+mod producers;
 mod progress;
 mod read;
 mod recover;
@@ -44,6 +45,7 @@ fn run(args: Args) -> Result<Status, Failure> {
         Verb::Read(args) => read::run(&config, &args),
         Verb::Info(args) => info::run(&config, &args),
         Verb::Verify(args) => verify::run(&config, &args),
+        Verb::Producers(args) => producers::run(&config, &args),
         Verb::Dump(args) => dump::run(&args),
         Verb::Epochs(args) => epochs::run(&config, &args),
         Verb::Truncate(args) => truncate::run(&config, &args),

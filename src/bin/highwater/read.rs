@@ -4,12 +4,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use highwater::inspect::{
-    Isolation, LogDirectory, Options, Query, ReadRecord, Target, has_transactions, read,
-};
+use highwater::inspect::{Isolation, LogDirectory, Options, Query, ReadRecord, Target, read};
 use highwater::types::{LeaderEpoch, Timestamp};
 
-use crate::args::{IsolationArg, ReadArgs, Setting, segment_bytes};
+use crate::args::{IsolationArg, ReadArgs, Setting, WatermarkArg, segment_bytes};
 use crate::output::{Failure, Out, Status};
 
 /// How long `--follow` waits between two looks.
@@ -17,22 +15,16 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(config: &[Setting], args: &ReadArgs) -> Result<Status, Failure> {
     let segment_bytes = segment_bytes(config)?;
-    let mut log = open_log(&args.log)?;
-    if args.isolation == IsolationArg::Committed && has_transactions(&log)? {
-        return Err(Failure::usage(format!(
-            "{}: the log has transactions, which --isolation committed cannot read yet; use \
-             high-watermark",
-            args.log.display()
-        )));
-    }
+    let mut log = open_for(args)?;
     let isolation = match args.isolation {
         IsolationArg::LogEnd => Isolation::LogEnd,
-        IsolationArg::HighWatermark | IsolationArg::Committed => Isolation::HighWatermark,
+        IsolationArg::HighWatermark => Isolation::HighWatermark,
+        IsolationArg::Committed => Isolation::Committed,
     };
-    if isolation == Isolation::HighWatermark && log.high_watermark().is_none() {
+    if isolation != Isolation::LogEnd && log.high_watermark().is_none() {
         eprintln!(
             "highwater: {}: no high watermark is known, so nothing counts as committed; \
-             --isolation log-end reads all",
+             --high-watermark log-end takes all for replicated",
             log.name()
         );
     }
@@ -53,7 +45,7 @@ pub(crate) fn run(config: &[Setting], args: &ReadArgs) -> Result<Status, Failure
     loop {
         let options = Options {
             segment_bytes,
-            progress: None,
+            ..Options::default()
         };
         let outcome = read(&log, &query, &options, &mut |record| {
             Ok(printer.print(record))
@@ -84,8 +76,16 @@ pub(crate) fn run(config: &[Setting], args: &ReadArgs) -> Result<Status, Failure
             reason = "the verb waits for others to write"
         )]
         std::thread::sleep(PAUSE);
-        log = open_log(&args.log)?;
+        log = open_for(args)?;
     }
+}
+
+fn open_for(args: &ReadArgs) -> Result<LogDirectory, Failure> {
+    let mut log = open_log(&args.log)?;
+    if let Some(WatermarkArg(offset)) = args.high_watermark {
+        log.assume_high_watermark(offset);
+    }
+    Ok(log)
 }
 
 /// Opens the directory of one log.

@@ -12,7 +12,7 @@ use highwater::types::Offset;
 use serde_json::{Value, json};
 
 use crate::args::{RecoverArgs, Setting};
-use crate::engine::{Place, log_config, now, readable, saved};
+use crate::engine::{Place, log_config, readable, saved};
 use crate::output::{Failure, Out, Status};
 
 pub(crate) fn run(config: &[Setting], args: &RecoverArgs) -> Result<Status, Failure> {
@@ -21,7 +21,7 @@ pub(crate) fn run(config: &[Setting], args: &RecoverArgs) -> Result<Status, Fail
         eprintln!("highwater: {}: no log here", target.path().display());
         return Ok(Status::Fine);
     }
-    let mut options = DirOptions::new(now())
+    let mut options = DirOptions::new(args.clock.now())
         .config(log_config(config)?)
         .scope(RecoveryScope::Everything)
         .repair(args.repair);
@@ -166,6 +166,11 @@ impl Show<'_> {
                 })
             })
             .collect();
+        let notes: Vec<Value> = outcome
+            .notes
+            .iter()
+            .map(|note| json!({ "file": note.file, "detail": note.detail }))
+            .collect();
         json!({
             "partition": log.to_string(),
             "decision": outcome.decision.name(),
@@ -181,6 +186,7 @@ impl Show<'_> {
             "cut_file": outcome.cut.map(|cut| cut.file.clone()),
             "cut_position": outcome.cut.map(|cut| cut.position.get()),
             "damage": damage,
+            "notes": notes,
         })
     }
 

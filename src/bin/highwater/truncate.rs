@@ -11,7 +11,7 @@ use highwater::types::Offset;
 use serde_json::json;
 
 use crate::args::{Setting, TruncateArgs, segment_bytes};
-use crate::engine::{Place, log_config, now};
+use crate::engine::{Place, log_config};
 use crate::output::{Failure, Out, Status};
 use crate::read::open_log;
 
@@ -22,12 +22,12 @@ pub(crate) fn run(config: &[Setting], args: &TruncateArgs) -> Result<Status, Fai
     let truncated = if args.dry_run {
         let options = Options {
             segment_bytes: segment_bytes(config)?,
-            progress: None,
+            ..Options::default()
         };
         let info = examine(&log, Depth::Batches, &options)?;
         foresee(args, log.path(), &info, log.segments())?
     } else {
-        let options = DirOptions::new(now()).config(log_config(config)?);
+        let options = DirOptions::new(args.clock.now()).config(log_config(config)?);
         let (dir, _) = place.open(options)?;
         let outcome = match dir.log(&place.log) {
             Some(log) => truncate(args, &log),
@@ -47,8 +47,8 @@ fn truncate(args: &TruncateArgs, log: &Log) -> Result<Truncated, Failure> {
         below_high_watermark: args.below_high_watermark,
     };
     Ok(match (args.to, args.to_epoch) {
-        (Some(to), _) => log.truncate_to(to, options, now())?,
-        (None, Some(epoch)) => log.truncate_to_epoch(epoch, options, now())?,
+        (Some(to), _) => log.truncate_to(to, options, args.clock.now())?,
+        (None, Some(epoch)) => log.truncate_to_epoch(epoch, options, args.clock.now())?,
         (None, None) => return Err(Failure::usage("--to or --to-epoch is wanted")),
     })
 }

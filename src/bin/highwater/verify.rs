@@ -25,8 +25,12 @@ pub(crate) fn run(config: &[Setting], args: &PathArgs) -> Result<Status, Failure
         Ok::<_, Failure>(status)
     };
     let above = show(target.findings())?;
-    let logs = each(config, &target, Depth::Everything, &mut |info| {
-        show(&info.findings)
-    })?;
+    let logs = each(
+        config,
+        &target,
+        Depth::Everything,
+        args.clock.now(),
+        &mut |info| show(&info.findings),
+    )?;
     Ok(above.and(logs))
 }
