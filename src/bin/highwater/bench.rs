@@ -5,6 +5,7 @@ mod material;
 mod measure;
 mod open;
 mod plan;
+mod producers;
 mod read;
 
 use std::io;

@@ -152,6 +152,19 @@ fn build(
     builder.finish().map_err(io::Error::other)
 }
 
+/// A batch of `records` records with values of 140 bytes as a producer sends it; id -1 for none.
+pub(crate) fn produced_batch(id: i64, sequence: i32, records: usize) -> io::Result<Vec<u8>> {
+    let epoch = if id < 0 { -1 } else { 0 };
+    let mut builder = BatchBuilder::new(Codec::None).producer(id, epoch, sequence);
+    let now = now();
+    for _ in 0..records {
+        builder
+            .push(now.millis(), None, Some(&[b'v'; 140]), &[])
+            .map_err(io::Error::other)?;
+    }
+    builder.finish().map_err(io::Error::other)
+}
+
 /// Numbers without order (xorshift64), the same in every run.
 pub(crate) struct Noise(u64);
 

@@ -10,15 +10,17 @@ use crate::args::Setting;
 use super::material::engine;
 use super::measure::{Figure, Scratch};
 use super::read::Filled;
-use super::{append, open, read};
+use super::{append, open, producers, read};
 
 /// The names of the figures, in their order.
-pub(crate) const NAMES: [&str; 11] = [
+pub(crate) const NAMES: [&str; 13] = [
     "append_unsynced",
     "append_single_256b",
     "append_synced",
     "append_synced_preallocated",
     "append_synced_64_writers",
+    "append_100000_producers",
+    "snapshot_100000_producers",
     "read_batches",
     "recovery_warm",
     "recovery_resident_mib",
@@ -76,6 +78,12 @@ impl Plan<'_> {
         }
         if self.wants("append_synced_64_writers") {
             show(&append::synced_by_many(&scratch, self.over)?)?;
+        }
+        if self.wants("append_100000_producers") {
+            show(&producers::appends(&scratch, self.over)?)?;
+        }
+        if self.wants("snapshot_100000_producers") {
+            show(&producers::snapshot(&scratch, self.over)?)?;
         }
         self.on_filled_log(&scratch, &mut show)?;
         if self.wants("open_clean_10000_segments") {
