@@ -24,6 +24,9 @@ mod index;
 #[path = "../fuzz/bodies/legacy.rs"]
 mod legacy;
 #[cfg(feature = "sim")]
+#[path = "../fuzz/bodies/producer_files.rs"]
+mod producer_files;
+#[cfg(feature = "sim")]
 #[path = "../fuzz/bodies/segment_open.rs"]
 mod segment_open;
 #[path = "../fuzz/bodies/snapshot.rs"]
@@ -76,6 +79,12 @@ fn checkpoint_corpus_passes() {
 #[test]
 fn snapshot_corpus_passes() {
     replay("snapshot", snapshot::run);
+}
+
+#[cfg(feature = "sim")]
+#[test]
+fn producer_files_corpus_passes() {
+    replay("producer_files", producer_files::run);
 }
 
 #[cfg(feature = "sim")]
