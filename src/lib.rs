@@ -15,6 +15,8 @@ pub mod storage;
 
 pub mod log;
 
+pub mod replication;
+
 pub mod log_dir;
 
 pub mod inspect;
