@@ -20,6 +20,7 @@ pub mod replication;
 pub mod log_dir;
 
 pub mod inspect;
+pub mod replica;
 #[cfg(feature = "scenario")]
 pub mod scenario;
 
