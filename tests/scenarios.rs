@@ -1,8 +1,10 @@
 //! Text scenarios against what Apache Kafka 4.4 answered to them (`*.expected`), line by line.
 //!
 //! A command behind a line `#! differs: WHY` is not compared: highwater answers otherwise on
-//! purpose. Files with a line `#! kafka only: WHY` are left out. `SCENARIOS=DIR` runs those of
-//! another directory,
+//! purpose. Files with a line `#! kafka only: WHY` are left out. Scenarios of a role run under
+//! Kafka's rules, and then every line is compared. `SCENARIOS=DIR` runs those of another directory.
+//!
+//! `leader-highwater` holds stories under our own rules, with our answers.
 #![allow(
     clippy::unwrap_used,
     clippy::unwrap_in_result,
@@ -30,6 +32,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use highwater::replication::message::Compatibility;
 use highwater::scenario;
 
 /// Result lines by the number of their command.
@@ -43,13 +46,19 @@ fn results(text: &str) -> Results {
     text.lines().map(split).collect()
 }
 
+/// Whether the scenario drives a role, not a log.
+fn has_role(text: &str) -> bool {
+    let mut commands = text.lines().filter(|line| !line.starts_with('#'));
+    commands.any(|line| line.starts_with("role "))
+}
+
 /// The numbers of the commands whose answers are compared.
 fn compared(text: &str) -> Vec<usize> {
     let mut numbers = Vec::new();
     let mut differs = false;
     for (number, line) in (1..).zip(text.lines()) {
         if line.starts_with("#! differs:") {
-            differs = true;
+            differs = !has_role(text);
         } else if !line.trim().is_empty() && !line.starts_with('#') {
             if !differs {
                 numbers.push(number);
@@ -60,20 +69,22 @@ fn compared(text: &str) -> Vec<usize> {
     numbers
 }
 
-fn answers(text: &str) -> Result<Results, String> {
+fn answers(text: &str, rules: Compatibility) -> Result<Results, String> {
     let folder = tempfile::tempdir().unwrap();
     let mut out = Vec::new();
     let data = folder.path().join("data");
-    catch_unwind(AssertUnwindSafe(|| scenario::run(text, &data, &mut out)))
-        .map_err(|_| "it panicked".to_owned())?
-        .map_err(|error| error.to_string())?;
+    catch_unwind(AssertUnwindSafe(|| {
+        scenario::run(text, &data, rules, &mut out)
+    }))
+    .map_err(|_| "it panicked".to_owned())?
+    .map_err(|error| error.to_string())?;
     Ok(results(&String::from_utf8(out).unwrap()))
 }
 
 /// The first difference, if there is one.
-fn difference(path: &Path, expected: &Results) -> Option<String> {
+fn difference(path: &Path, expected: &Results, rules: Compatibility) -> Option<String> {
     let text = fs::read_to_string(path).unwrap();
-    let ours = match answers(&text) {
+    let ours = match answers(&text, rules) {
         Ok(ours) => ours,
         Err(why) => return Some(format!("{}: {why}", path.display())),
     };
@@ -101,19 +112,18 @@ fn scenarios_of(folder: &Path) -> Vec<(PathBuf, Results)> {
             .iter()
             .find_map(|answer| fs::read_to_string(answer).ok());
         let is_scenario = path.extension().is_some_and(|suffix| suffix == "txt");
-        if let (true, Some(expected)) = (is_scenario, expected)
-            && !fs::read_to_string(&path)
-                .unwrap()
-                .contains("\n#! kafka only:")
-        {
-            found.push((path, results(&expected)));
+        if let (true, Some(expected)) = (is_scenario, expected) {
+            let text = fs::read_to_string(&path).unwrap();
+            if has_role(&text) || !text.contains("\n#! kafka only:") {
+                found.push((path, results(&expected)));
+            }
         }
     }
     found.sort();
     found
 }
 
-fn run(folder: &Path) {
+fn run(folder: &Path, rules: Compatibility) {
     let scenarios = scenarios_of(folder);
     assert!(
         !scenarios.is_empty(),
@@ -122,7 +132,7 @@ fn run(folder: &Path) {
     );
     let differences: Vec<String> = scenarios
         .iter()
-        .filter_map(|(path, expected)| difference(path, expected))
+        .filter_map(|(path, expected)| difference(path, expected, rules))
         .collect();
     for difference in &differences {
         println!("{difference}");
@@ -135,8 +145,25 @@ fn run(folder: &Path) {
     );
 }
 
+fn own(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/scenarios")
+        .join(folder)
+}
+
 #[test]
 fn highwater_answers_as_kafka_does() {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
-    run(&std::env::var_os("SCENARIOS").map_or(own, PathBuf::from));
+    let folder = std::env::var_os("SCENARIOS").map_or_else(|| own(""), PathBuf::from);
+    run(&folder, Compatibility::Kafka);
+}
+
+#[test]
+fn a_leader_answers_as_kafkas_does() {
+    run(&own("leader"), Compatibility::Kafka);
+}
+
+/// Where our rules differ: each story begins with what differs, and why.
+#[test]
+fn a_leader_under_our_own_rules_tells_its_stories() {
+    run(&own("leader-highwater"), Compatibility::Highwater);
 }

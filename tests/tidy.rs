@@ -31,7 +31,7 @@ const FLOORS: [(&str, u8); 20] = [
     ("log_dir", 5),
     ("replica", 6),
     ("inspect", 6),
-    ("scenario", 6),
+    ("scenario", 7),
     ("bin", 7),
     ("docs", 8),
     ("lib", 8),

@@ -20,7 +20,7 @@ use crate::types::{LeaderEpoch, Offset, Timestamp};
 
 /// The kind of an answer `error KIND`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Refusal(&'static str);
+pub(super) struct Refusal(pub(super) &'static str);
 
 impl Refusal {
     pub(super) const INVALID_OFFSET: Self = Self("InvalidOffset");
@@ -62,7 +62,7 @@ impl From<Error> for Refusal {
     }
 }
 
-type Answer = Result<String, Refusal>;
+pub(super) type Answer = Result<String, Refusal>;
 
 /// An open log with its data directory.
 struct Opened {
@@ -482,7 +482,7 @@ fn clamped(raw: i64) -> Offset {
     Offset::new(raw).unwrap_or_default()
 }
 
-fn or_dash<T: Display>(value: Option<T>) -> String {
+pub(super) fn or_dash<T: Display>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 

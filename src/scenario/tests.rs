@@ -60,7 +60,13 @@ fn a_malformed_line_is_named_and_nothing_is_done() {
     for line in bad {
         let mut out = Vec::new();
 
-        let error = run(&format!("# first\n\nroll\n{line}\n"), &data, &mut out).unwrap_err();
+        let error = run(
+            &format!("# first\n\nroll\n{line}\n"),
+            &data,
+            Compatibility::Kafka,
+            &mut out,
+        )
+        .unwrap_err();
 
         assert_eq!(error.line(), 4, "{line}");
         assert!(error.is_malformed(), "{line}");
@@ -135,7 +141,7 @@ fn results_that_cannot_be_written_name_their_line() {
     }
     let folder = tempfile::tempdir().unwrap();
 
-    let error = run("\ntime 5\n", folder.path(), &mut Full).unwrap_err();
+    let error = run("\ntime 5\n", folder.path(), Compatibility::Kafka, &mut Full).unwrap_err();
 
     assert_eq!(error.line(), 2);
     assert!(!error.is_malformed());

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use highwater::record::Codec;
+use highwater::replication::message::Compatibility;
 use highwater::types::{LeaderEpoch, Offset, Timestamp};
 
 use crate::engine::now;
@@ -317,6 +318,15 @@ pub(crate) enum CompatibilityArg {
     Kafka,
     /// Those of this crate
     Highwater,
+}
+
+impl From<CompatibilityArg> for Compatibility {
+    fn from(arg: CompatibilityArg) -> Self {
+        match arg {
+            CompatibilityArg::Kafka => Self::Kafka,
+            CompatibilityArg::Highwater => Self::Highwater,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -35,7 +35,7 @@ pub(crate) fn run(_config: &[Setting], args: &ScenarioArgs) -> Result<Status, Fa
     let fresh = Fresh(std::env::temp_dir().join(name));
     let dir = args.dir.as_deref().unwrap_or(&fresh.0);
     let mut results = Vec::new();
-    scenario::run(&text, dir, &mut results)
+    scenario::run(&text, dir, args.compatibility.into(), &mut results)
         .map_err(|e| Failure::usage(format!("{}: {e}", args.file.display())))?;
     output::bytes(&results)
 }
