@@ -16,7 +16,7 @@ use crate::log::{
     Change, Log, LogConfig, Note, OpenOptions, OpenReport, OpenState, Plan, RecoveryScope,
 };
 use crate::names::{self, DirName, META_PROPERTIES, PARTITION_METADATA, TopicPartition};
-use crate::storage::{Dir, EntryKind, OsDir, read_file, remove_if_there, replace_file};
+use crate::storage::{Barrier, Dir, EntryKind, OsDir, read_file, remove_if_there, replace_file};
 use crate::types::{Offset, Timestamp};
 
 mod checkpoints;
@@ -302,7 +302,9 @@ impl<D: Dir> LogDir<D> {
         });
         self.dir.rename(&name, &waiting).map_err(fail)?;
         logs.remove(log);
-        self.dir.sync().map_err(fail)?;
+        self.dir
+            .sync_for(Barrier::DeletionBeforeForgetting)
+            .map_err(fail)?;
         self.rows.forget(log)?;
         self.dir.remove_subdir(&waiting).map_err(fail)
     }
@@ -371,7 +373,7 @@ impl<D: Dir> LogDir<D> {
 
 /// Without it a power cut can take the log away with everything that was appended and synced.
 fn log_name_before_first_append<D: Dir>(dir: &D) -> Result<()> {
-    dir.sync()
+    dir.sync_for(Barrier::LogNameBeforeFirstAppend)
         .map_err(|e| Error::io("sync data directory", dir.path(), e))
 }
 

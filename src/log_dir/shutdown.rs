@@ -6,7 +6,7 @@
 use crate::checkpoint::CleanShutdown;
 use crate::error::{Error, ErrorKind, Result};
 use crate::names::{self, CLEAN_SHUTDOWN, LOCK};
-use crate::storage::{Dir, read_file, remove_if_there, replace_file};
+use crate::storage::{Barrier, Dir, read_file, remove_if_there, replace_file};
 
 const MAX_MARKER_BYTES: u64 = 1 << 20;
 
@@ -72,7 +72,7 @@ pub(super) fn begin_use<D: Dir>(dir: &D) -> Result<()> {
 /// Without it the marker can come back after a power cut and vouch for logs that were being
 /// written.
 fn marker_gone_before_first_open<D: Dir>(dir: &D) -> Result<()> {
-    dir.sync()
+    dir.sync_for(Barrier::MarkerGoneBeforeFirstOpen)
         .map_err(|e| Error::io("sync data directory", dir.path(), e))
 }
 

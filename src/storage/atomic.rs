@@ -5,7 +5,7 @@
 
 use std::io;
 
-use super::{Access, Dir, File};
+use super::{Access, Barrier, Dir, File};
 
 /// Gives the file `name` the content, durable on return, through `<name>.tmp` and a rename.
 ///
@@ -72,7 +72,7 @@ fn write_temporary<D: Dir>(dir: &D, temporary: &str, content: &[u8]) -> io::Resu
 
 /// Without it the name may be durable before the content: an empty or torn file.
 fn sync_temporary(file: &impl File) -> io::Result<()> {
-    file.sync_data()
+    file.sync_for(Barrier::ContentBeforeRename)
 }
 
 fn rename_into_place(dir: &impl Dir, temporary: &str, name: &str) -> io::Result<()> {
@@ -81,5 +81,5 @@ fn rename_into_place(dir: &impl Dir, temporary: &str, name: &str) -> io::Result<
 
 /// Without it the old content may come back after this call has returned.
 fn sync_names(dir: &impl Dir) -> io::Result<()> {
-    dir.sync()
+    dir.sync_for(Barrier::RenameBeforeReturn)
 }

@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use super::{Access, Dir, DirEntry, File, Map};
+use super::{Access, Barrier, Dir, DirEntry, File, Map};
 use crate::error::FencedError;
 
 /// Whether the error says that an earlier failure fenced the directory.
@@ -214,6 +214,12 @@ impl<D: Dir> Dir for Fenced<D> {
             .run("sync a directory", Spares::Nothing, || self.inner.sync())
     }
 
+    fn sync_for(&self, barrier: Barrier) -> io::Result<()> {
+        self.flag.run("sync a directory", Spares::Nothing, || {
+            self.inner.sync_for(barrier)
+        })
+    }
+
     fn try_lock(&self, name: &str) -> io::Result<Option<Self::Lock>> {
         self.inner.try_lock(name)
     }
@@ -262,6 +268,12 @@ impl<F: File> File for FencedFile<F> {
     fn sync_data(&self) -> io::Result<()> {
         self.flag
             .run("sync a file", Spares::Nothing, || self.inner.sync_data())
+    }
+
+    fn sync_for(&self, barrier: Barrier) -> io::Result<()> {
+        self.flag.run("sync a file", Spares::Nothing, || {
+            self.inner.sync_for(barrier)
+        })
     }
 
     fn sync_all(&self) -> io::Result<()> {

@@ -14,6 +14,7 @@ use std::io;
 use std::path::Path;
 
 mod atomic;
+mod barrier;
 mod buffer;
 mod fence;
 mod lock;
@@ -24,6 +25,7 @@ pub mod sim;
 mod transfer;
 
 pub use atomic::{read_file, remove_if_there, replace_file};
+pub use barrier::Barrier;
 pub(crate) use buffer::ReadBuffer;
 pub use fence::{Fenced, FencedFile, is_fenced};
 pub use mmap::Map;
@@ -132,6 +134,14 @@ pub trait Dir: Clone + Debug + Send + Sync + 'static {
     /// A failed sync is final: see the module page.
     fn sync(&self) -> io::Result<()>;
 
+    /// As [`Dir::sync`], for a barrier that a simulated disk may be told to ignore.
+    ///
+    /// # Errors
+    /// A failed sync is final: see the module page.
+    fn sync_for(&self, _barrier: Barrier) -> io::Result<()> {
+        self.sync()
+    }
+
     /// Locks the named file, making it if it is missing; `None` if another process or another
     /// handle has it. The lock excludes other processes of this crate and a JVM broker, and ends
     /// with the process.
@@ -204,6 +214,14 @@ pub trait File: Debug + Send + Sync + 'static {
     /// A failed sync is final: see the module page.
     fn sync_data(&self) -> io::Result<()>;
 
+    /// As [`File::sync_data`], for a barrier that a simulated disk may be told to ignore.
+    ///
+    /// # Errors
+    /// A failed sync is final: see the module page.
+    fn sync_for(&self, _barrier: Barrier) -> io::Result<()> {
+        self.sync_data()
+    }
+
     /// Makes content, length and all other attributes durable, not the name.
     ///
     /// # Errors
@@ -226,7 +244,7 @@ pub trait File: Debug + Send + Sync + 'static {
 
 /// A path of more than one component would leave the directory.
 fn single_name(name: &str) -> io::Result<&str> {
-    if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
+    if matches!(name, "" | "." | "..") || name.bytes().any(|byte| matches!(byte, b'/' | 0)) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!("{name:?} is not the name of a directory entry"),

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 
-use highwater::storage::sim::{CrashPlan, Fault, FaultKind, FaultOn, SimDisk};
-use highwater::storage::{Access, Dir, File, read_file};
+use highwater::storage::sim::{CrashPlan, Fate, Fault, FaultKind, FaultOn, SimDisk};
+use highwater::storage::{Access, Barrier, Dir, File, read_file, replace_file};
 
 use crate::{content, durable_file};
 
@@ -312,4 +312,158 @@ fn a_sparse_giant_costs_no_memory_and_is_not_mapped() {
     let mut buffer = [0; 3];
     file.read_exact_at(&mut buffer, (1 << 50) - 3).unwrap();
     assert_eq!(buffer, *b"end");
+}
+
+#[test]
+fn transfers_outlast_an_interrupted_and_a_short_call_at_any_place() {
+    for kind in [FaultKind::Interrupted, FaultKind::Short] {
+        let disk = SimDisk::new();
+        let file = durable_file(&disk.root(), "a", b"before");
+        disk.fail(Fault::new(FaultOn::Write, 2, kind));
+        disk.fail(Fault::new(FaultOn::Read, 1, kind));
+
+        file.write_all_at(b"one", 0).unwrap();
+        file.write_all_at(b"three", 3).unwrap();
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+
+        assert_eq!(bytes, *b"onethree", "{kind:?}");
+    }
+    let disk = SimDisk::new();
+    let file = durable_file(&disk.root(), "a", b"");
+    disk.fail(Fault::new(FaultOn::Sync, 1, FaultKind::Interrupted));
+    assert_eq!(
+        file.sync_data().unwrap_err().kind(),
+        ErrorKind::Interrupted,
+        "a sync is not begun again"
+    );
+}
+
+#[test]
+fn blocks_that_were_set_aside_can_be_lost() {
+    let disk = SimDisk::new();
+    disk.set_capacity(Some(8 * 512));
+    let file = durable_file(&disk.root(), "a", b"x");
+    file.reserve(0, 2048).unwrap();
+    let free = |disk: &SimDisk| disk.root().free_bytes().unwrap();
+    assert_eq!(free(&disk), 4 * 512);
+
+    let lost = disk.crash(&CrashPlan::LoseOnly(op(&disk, "allocate a to 2048")));
+    assert_eq!(free(&lost), 7 * 512);
+    assert_eq!(free(&disk.crash(&CrashPlan::KeepAll)), 4 * 512);
+    file.sync_data().unwrap();
+    assert_eq!(free(&disk.crash(&CrashPlan::LoseAll)), 4 * 512);
+    assert_eq!(file.bytes().unwrap(), 1, "the length stays");
+}
+
+#[test]
+fn a_barrier_that_is_ignored_syncs_nothing_and_no_other_does() {
+    let disk = SimDisk::new();
+    disk.ignore(Some(Barrier::RenameBeforeReturn));
+    replace_file(&disk.root(), "a", b"new").unwrap();
+    assert_eq!(after(&disk, CrashPlan::LoseAll, "a"), None);
+
+    disk.ignore(None);
+    replace_file(&disk.root(), "a", b"newer").unwrap();
+    assert_eq!(after(&disk, CrashPlan::LoseAll, "a").unwrap(), b"newer");
+}
+
+/// What is recorded once gives the same disks as running it again up to each call.
+#[test]
+fn a_recording_has_the_disk_of_every_call() {
+    let run = |disk: &SimDisk| -> std::io::Result<()> {
+        let root = disk.root();
+        replace_file(&root, "a", &[7; 700])?;
+        let file = root.open("a", Access::Write)?;
+        file.set_len(100)?;
+        file.preallocate(900)?;
+        file.sync_data()?;
+        root.rename("a", "b")?;
+        root.remove("b")?;
+        root.sync()
+    };
+    let disk = SimDisk::new();
+    disk.record();
+    run(&disk).unwrap();
+    let mut recording = disk.recorded().unwrap();
+    assert!(disk.recorded().is_none());
+
+    let mut moments = recording.moments();
+    assert!(moments > 8);
+    while recording.advance() {
+        let cut = SimDisk::new();
+        cut.power_cut_at(recording.call() + 1);
+        drop(run(&cut));
+        assert_eq!(recording.disk().pending_ops(), cut.pending_ops());
+        for plan in CrashPlan::enumerate(cut.pending()) {
+            let (replayed, run) = (recording.disk().crash(&plan), cut.crash(&plan));
+            assert_eq!(replayed.image_hash(), run.image_hash(), "{plan:?}");
+        }
+        moments -= 1;
+        assert_eq!(recording.moments(), moments);
+    }
+    assert_eq!(moments, 1);
+}
+
+#[test]
+fn fates_say_what_a_plan_does() {
+    let disk = SimDisk::new();
+    let file = durable_file(&disk.root(), "a", b"oooo");
+    file.write_all_at(b"nnnnnn", 0).unwrap();
+
+    for seed in 0..50 {
+        let plan = CrashPlan::Random { seed };
+        let by_fates = disk.crash_with(&disk.fates(&plan));
+        assert_eq!(disk.crash(&plan).image_hash(), by_fates.image_hash());
+    }
+    let left = disk.crash_with(&[Fate::Left(2), Fate::Kept]);
+    assert_eq!(
+        read_file(&left.root(), "a", 9).unwrap().unwrap(),
+        b"nnoo\0\0"
+    );
+    let right = disk.crash_with(&[Fate::Right(2)]);
+    assert_eq!(read_file(&right.root(), "a", 9).unwrap().unwrap(), b"oonn");
+}
+
+#[test]
+fn equal_disks_have_equal_hashes_and_others_have_others() {
+    let build = |name: &str, bytes: &[u8]| {
+        let disk = SimDisk::new();
+        durable_file(&disk.root(), name, bytes);
+        disk.image_hash()
+    };
+    let one = build("a", b"x");
+
+    assert_eq!(one, build("a", b"x"));
+    let mut all = BTreeSet::from([one, build("b", b"x"), build("a", b"y"), build("a", b"x\0")]);
+    assert_eq!(all.len(), 4);
+    // A hole is the zeros that are read there.
+    let disk = SimDisk::new();
+    durable_file(&disk.root(), "a", b"").set_len(600).unwrap();
+    all.insert(disk.image_hash());
+    assert_eq!(disk.image_hash(), build("a", &[0; 600]));
+    let unsynced = SimDisk::new();
+    unsynced
+        .root()
+        .create_new("a")
+        .unwrap()
+        .write_all_at(b"x", 0)
+        .unwrap();
+    assert_eq!(unsynced.image_hash(), one);
+    assert_ne!(unsynced.whole_hash(), one, "it is pending");
+}
+
+/// A killed process loses nothing, and its locks are free.
+#[test]
+fn a_kill_keeps_what_is_pending() {
+    let disk = SimDisk::new();
+    let _lock = disk.root().try_lock(".lock").unwrap().unwrap();
+    let file = durable_file(&disk.root(), "a", b"x");
+    file.write_all_at(b"y", 0).unwrap();
+
+    let killed = disk.after_kill();
+
+    assert!(killed.root().try_lock(".lock").unwrap().is_some());
+    assert_eq!(read_file(&killed.root(), "a", 9).unwrap().unwrap(), b"y");
+    assert_eq!(after(&killed, CrashPlan::LoseAll, "a").unwrap(), b"x");
 }

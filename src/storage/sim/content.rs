@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::hash::Fold;
+
 /// What a drive writes as a whole, or tears. Unit: bytes.
 pub(super) const SECTOR_BYTES: usize = 512;
 const SECTOR_BYTES_U64: u64 = 512;
@@ -89,6 +91,17 @@ impl Content {
             let mut image = self.sector(last);
             image.iter_mut().skip(kept).for_each(|byte| *byte = 0);
             self.put(last, Arc::new(image));
+        }
+    }
+
+    /// Takes length and bytes into a hash; a hole counts as the zeros that are read there.
+    pub(super) fn hash_into(&self, hash: &mut Fold) {
+        hash.number(self.bytes);
+        for (sector, image) in &self.sectors {
+            if image.iter().any(|byte| *byte != 0) {
+                hash.number(*sector);
+                hash.bytes(&**image);
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::content::{Image, SECTOR_BYTES};
 use super::faults::Random;
+use super::hash::Fold;
 use super::state::{Change, Node, NodeId, ROOT, State};
 
 /// Which pending operations survive a power cut. An index counts [`super::SimDisk::pending_ops`]
@@ -43,6 +44,28 @@ impl CrashPlan {
     }
 }
 
+/// What becomes of one pending operation. What is torn is a sector of a write; any other operation
+/// with such a fate is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fate {
+    /// It is on the device.
+    Kept,
+    /// It never happened.
+    Lost,
+    /// The bytes that it wrote are zeros.
+    Zeros,
+    /// The bytes that it wrote are others.
+    Garbage {
+        /// Of the bytes.
+        seed: u64,
+    },
+    /// Only the bytes of the sector below this one are written.
+    Left(usize),
+    /// Only the bytes of the sector from this one on are written.
+    Right(usize),
+}
+
 /// What a pending operation does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -60,6 +83,11 @@ pub enum PendingKind {
     /// Makes the file shorter.
     Cut {
         /// The length after it. Unit: bytes.
+        bytes: u64,
+    },
+    /// Gives blocks to the front of a file.
+    Allocate {
+        /// Where they end. Unit: bytes.
         bytes: u64,
     },
     /// Gives a new file or directory its name.
@@ -93,6 +121,7 @@ impl fmt::Display for PendingOp {
             }
             PendingKind::Grow { bytes } => write!(f, "{index}: grow {name} to {bytes}"),
             PendingKind::Cut { bytes } => write!(f, "{index}: cut {name} to {bytes}"),
+            PendingKind::Allocate { bytes } => write!(f, "{index}: allocate {name} to {bytes}"),
             PendingKind::Insert => write!(f, "{index}: insert {name}"),
             PendingKind::Remove => write!(f, "{index}: remove {name}"),
             PendingKind::Rename { from } => write!(f, "{index}: rename {from} to {name}"),
@@ -112,31 +141,80 @@ impl State {
 
     fn name_of(&self, change: &Change) -> String {
         match change {
-            Change::Sector { file, .. } | Change::Grow { file, .. } | Change::Cut { file, .. } => {
+            Change::Sector { file, .. }
+            | Change::Grow { file, .. }
+            | Change::Cut { file, .. }
+            | Change::Allocate { file, .. } => {
                 self.nodes.get(file).map_or("", Node::name).to_owned()
             }
-            Change::Insert { name, .. } | Change::Remove { name, .. } => name.clone(),
-            Change::Rename { to, .. } => to.clone(),
+            Change::Insert { name, .. } | Change::Remove { name, .. } => name.to_string(),
+            Change::Rename { to, .. } => to.to_string(),
+        }
+    }
+
+    /// The fates that a plan has for what is pending.
+    pub(super) fn fates(&self, plan: CrashPlan) -> Vec<Fate> {
+        let kept_if = |kept: bool| if kept { Fate::Kept } else { Fate::Lost };
+        let all = self.pending.iter().enumerate();
+        match plan {
+            CrashPlan::LoseAll => all.map(|_| Fate::Lost).collect(),
+            CrashPlan::KeepAll => all.map(|_| Fate::Kept).collect(),
+            CrashPlan::LoseOnly(lost) => all.map(|(at, _)| kept_if(at != lost)).collect(),
+            CrashPlan::KeepOnly(kept) => all.map(|(at, _)| kept_if(at == kept)).collect(),
+            CrashPlan::Random { seed } => {
+                let mut draws = Draws::new(seed);
+                all.map(|(_, change)| draws.fate(change)).collect()
+            }
         }
     }
 
     /// The disk after the power is back. Nothing on it is pending, locked or faulty.
-    pub(super) fn crashed(&self, plan: CrashPlan) -> Self {
+    pub(super) fn crashed(&self, fates: &[Fate]) -> Self {
         let mut nodes = self.nodes.clone();
-        let mut draws = Draws::new(plan);
-        for (index, change) in self.pending.iter().enumerate() {
-            if let Some(change) = draws.fate(index, change, &nodes) {
+        for (change, fate) in self.pending.iter().zip(fates) {
+            if let Some(change) = fate.of(change, &nodes) {
                 change.apply_to_device(&mut nodes);
             }
         }
-        let mut after = self.clone();
-        after.nodes = reachable(nodes);
-        after.pending.clear();
-        after.calls = 0;
-        after.cut_at = None;
-        after.faults.clear();
-        after.locked.clear();
-        after
+        Self {
+            nodes: reachable(nodes),
+            pending: Vec::new(),
+            ..self.after_kill()
+        }
+    }
+
+    /// A hash of the names, lengths and bytes that are read; of both views and what is pending if
+    /// `whole`.
+    pub(super) fn hash(&self, whole: bool) -> u64 {
+        let mut hash = Fold::new();
+        self.hash_tree(ROOT, &mut hash, false);
+        if whole && !self.pending.is_empty() {
+            self.hash_tree(ROOT, &mut hash, true);
+            for change in &self.pending {
+                hash.bytes(self.name_of(change).as_bytes());
+                hash.bytes(format!("{:?}", kind_of(change)).as_bytes());
+            }
+        }
+        hash.end()
+    }
+
+    /// Bounded by the depth of the tree.
+    fn hash_tree(&self, dir: NodeId, hash: &mut Fold, of_device: bool) {
+        let Some(Node::Dir { cache, device, .. }) = self.nodes.get(&dir) else {
+            return;
+        };
+        for (name, node) in if of_device { &**device } else { &**cache } {
+            hash.bytes(name.as_bytes());
+            match self.nodes.get(node) {
+                Some(Node::File { cache, device, .. }) => {
+                    let content = if of_device { device } else { cache };
+                    content.hash_into(hash);
+                }
+                Some(Node::Dir { .. }) => self.hash_tree(*node, hash, of_device),
+                None => {}
+            }
+        }
+        hash.number(u64::MAX);
     }
 }
 
@@ -154,9 +232,12 @@ fn kind_of(change: &Change) -> PendingKind {
         }
         Change::Grow { bytes, .. } => PendingKind::Grow { bytes: *bytes },
         Change::Cut { bytes, .. } => PendingKind::Cut { bytes: *bytes },
+        Change::Allocate { bytes, .. } => PendingKind::Allocate { bytes: *bytes },
         Change::Insert { .. } => PendingKind::Insert,
         Change::Remove { .. } => PendingKind::Remove,
-        Change::Rename { from, .. } => PendingKind::Rename { from: from.clone() },
+        Change::Rename { from, .. } => PendingKind::Rename {
+            from: from.to_string(),
+        },
     }
 }
 
@@ -164,7 +245,7 @@ fn kind_of(change: &Change) -> PendingKind {
 fn reachable(mut nodes: BTreeMap<NodeId, Node>) -> BTreeMap<NodeId, Node> {
     let mut found = BTreeMap::new();
     let mut seen = BTreeSet::from([ROOT]);
-    let mut open = vec![(ROOT, String::new())];
+    let mut open = vec![(ROOT, Arc::<str>::from(""))];
     while let Some((id, name)) = open.pop() {
         let Some(mut node) = nodes.remove(&id) else {
             continue;
@@ -173,12 +254,12 @@ fn reachable(mut nodes: BTreeMap<NodeId, Node>) -> BTreeMap<NodeId, Node> {
             Node::File {
                 cache,
                 device,
-                allocated,
+                room,
                 name: own,
             } => {
-                device.clear_behind_end();
-                *cache = device.clone();
-                *allocated = device.bytes.min(*allocated);
+                Arc::make_mut(device).clear_behind_end();
+                *cache = Arc::clone(device);
+                room.cache = room.device;
                 *own = name;
             }
             Node::Dir {
@@ -186,10 +267,10 @@ fn reachable(mut nodes: BTreeMap<NodeId, Node>) -> BTreeMap<NodeId, Node> {
                 device,
                 name: own,
             } => {
-                cache.clone_from(device);
+                *cache = Arc::clone(device);
                 *own = name;
                 let inner = device.iter().filter(|(_, inner)| seen.insert(**inner));
-                open.extend(inner.map(|(name, inner)| (*inner, name.clone())));
+                open.extend(inner.map(|(name, inner)| (*inner, Arc::clone(name))));
             }
         }
         found.insert(id, node);
@@ -197,51 +278,14 @@ fn reachable(mut nodes: BTreeMap<NodeId, Node>) -> BTreeMap<NodeId, Node> {
     found
 }
 
-/// The choices of one crash.
-struct Draws {
-    plan: CrashPlan,
-    random: Random,
-    /// Of 8 draws so many keep an operation: some crashes lose a little, some nearly all.
-    keeps_of_8: usize,
-}
-
-impl Draws {
-    fn new(plan: CrashPlan) -> Self {
-        let seed = match plan {
-            CrashPlan::Random { seed } => seed,
-            CrashPlan::LoseAll
-            | CrashPlan::KeepAll
-            | CrashPlan::LoseOnly(_)
-            | CrashPlan::KeepOnly(_) => 0,
-        };
-        let mut random = Random::new(seed);
-        let keeps_of_8 = random.below(8);
-        Self {
-            plan,
-            random,
-            keeps_of_8,
-        }
-    }
-
+impl Fate {
     /// What is applied in the place of a change; `None` if it is lost.
-    fn fate(
-        &mut self,
-        index: usize,
-        change: &Change,
-        nodes: &BTreeMap<NodeId, Node>,
-    ) -> Option<Change> {
-        let kept = match self.plan {
-            CrashPlan::LoseAll => false,
-            CrashPlan::KeepAll => true,
-            CrashPlan::LoseOnly(lost) => index != lost,
-            CrashPlan::KeepOnly(kept) => index == kept,
-            CrashPlan::Random { .. } => return self.draw(change, nodes),
-        };
-        kept.then(|| change.clone())
-    }
-
-    fn draw(&mut self, change: &Change, nodes: &BTreeMap<NodeId, Node>) -> Option<Change> {
-        let kept = self.random.below(8) < self.keeps_of_8;
+    fn of(self, change: &Change, nodes: &BTreeMap<NodeId, Node>) -> Option<Change> {
+        match self {
+            Self::Kept => return Some(change.clone()),
+            Self::Lost => return None,
+            Self::Zeros | Self::Garbage { .. } | Self::Left(_) | Self::Right(_) => {}
+        }
         let Change::Sector {
             file,
             sector,
@@ -249,40 +293,76 @@ impl Draws {
             touched,
         } = change
         else {
-            return kept.then(|| change.clone());
+            return None;
         };
-        if self.random.below(4) != 0 {
-            return kept.then(|| change.clone());
-        }
         let old = match nodes.get(file) {
             Some(Node::File { device, .. }) => device.sector(*sector),
             Some(Node::Dir { .. }) | None => [0; SECTOR_BYTES],
         };
-        let image = self.tear(&old, image, touched);
         Some(Change::Sector {
             file: *file,
             sector: *sector,
-            image,
+            image: self.tear(&old, image, touched),
             touched: touched.clone(),
         })
     }
 
-    /// Zeros, garbage, the left part or the right part of a write.
-    fn tear(&mut self, old: &[u8; SECTOR_BYTES], image: &Image, touched: &Range<usize>) -> Image {
+    fn tear(self, old: &[u8; SECTOR_BYTES], image: &Image, touched: &Range<usize>) -> Image {
         let mut torn = *old;
-        let way = self.random.below(4);
-        let length = touched.end.saturating_sub(touched.start);
-        let border = touched.start.saturating_add(self.random.below(length));
-        for (at, (byte, new)) in torn.iter_mut().zip(image.iter()).enumerate() {
-            let is_touched = touched.contains(&at);
-            match way {
-                0 if is_touched => *byte = 0,
-                1 if is_touched => *byte = self.random.next().to_be_bytes()[0],
-                2 if at < border => *byte = *new,
-                3 if at >= border => *byte = *new,
-                _ => {}
+        let mut random = match self {
+            Self::Garbage { seed } => Random::new(seed),
+            Self::Kept | Self::Lost | Self::Zeros | Self::Left(_) | Self::Right(_) => {
+                Random::new(0)
+            }
+        };
+        let bytes = torn.iter_mut().zip(image.iter()).enumerate();
+        for (at, (byte, new)) in bytes.filter(|(at, _)| touched.contains(at)) {
+            match self {
+                Self::Kept => *byte = *new,
+                Self::Zeros => *byte = 0,
+                Self::Garbage { .. } => *byte = random.next().to_be_bytes()[0],
+                Self::Left(border) if at < border => *byte = *new,
+                Self::Right(border) if at >= border => *byte = *new,
+                Self::Lost | Self::Left(_) | Self::Right(_) => {}
             }
         }
         Arc::new(torn)
+    }
+}
+
+/// The choices of one crash.
+struct Draws {
+    random: Random,
+    /// Of 8 draws so many keep an operation: some crashes lose a little, some nearly all.
+    keeps_of_8: usize,
+}
+
+impl Draws {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let keeps_of_8 = random.below(8);
+        Self { random, keeps_of_8 }
+    }
+
+    fn fate(&mut self, change: &Change) -> Fate {
+        let kept = self.random.below(8) < self.keeps_of_8;
+        let whole = if kept { Fate::Kept } else { Fate::Lost };
+        let Change::Sector { touched, .. } = change else {
+            return whole;
+        };
+        if self.random.below(4) != 0 {
+            return whole;
+        }
+        let way = self.random.below(4);
+        let length = touched.end.saturating_sub(touched.start);
+        let border = touched.start.saturating_add(self.random.below(length));
+        match way {
+            0 => Fate::Zeros,
+            1 => Fate::Garbage {
+                seed: self.random.next(),
+            },
+            2 => Fate::Left(border),
+            _ => Fate::Right(border),
+        }
     }
 }

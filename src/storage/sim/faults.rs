@@ -38,6 +38,10 @@ pub enum FaultKind {
     Io,
     /// EMFILE.
     TooManyOpen,
+    /// EINTR. Reads and writes begin again, as with the real calls; all others fail.
+    Interrupted,
+    /// The system call behind a read or a write does half of it; nothing happens to other calls.
+    Short,
     /// EIO of [`FaultOn::Sync`] as Linux does it: the pages count as clean, the device keeps the
     /// old bytes. The next sync succeeds without writing them; reads show them until `evict`.
     /// Elsewhere it is EIO.
@@ -103,7 +107,8 @@ impl FaultKind {
         io::Error::from_raw_os_error(match self {
             Self::NoSpace => libc::ENOSPC,
             Self::TooManyOpen => libc::EMFILE,
-            Self::Io | Self::LostPages => libc::EIO,
+            Self::Interrupted => libc::EINTR,
+            Self::Io | Self::LostPages | Self::Short => libc::EIO,
         })
     }
 }

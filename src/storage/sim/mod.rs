@@ -17,15 +17,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Access, Dir, DirEntry, File, Map, single_name, transfer};
+use super::{Access, Barrier, Dir, DirEntry, File, Map, single_name, transfer};
 
 mod content;
 mod crash;
 mod faults;
+mod hash;
+mod record;
 mod state;
 
-pub use crash::{CrashPlan, PendingKind, PendingOp};
+pub use crash::{CrashPlan, Fate, PendingKind, PendingOp};
 pub use faults::{Fault, FaultKind, FaultOn};
+pub use record::Recording;
 
 use faults::Random;
 use state::{NodeId, ROOT, State};
@@ -67,7 +70,7 @@ impl SimDisk {
     /// An empty disk without faults.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(Mutex::new(State::new())))
+        Self::from(State::new())
     }
 
     /// Its root, which is always there.
@@ -82,16 +85,56 @@ impl SimDisk {
     }
 
     /// The disk after a power cut now and the power back. This one stays as it is, so that many
-    /// plans can be tried on one state. Capacity and short transfers are kept; faults, locks and
-    /// the call count are not.
+    /// plans can be tried on one state. Capacity, short transfers and the ignored barrier are kept;
+    /// faults, locks and the call count are not.
     #[must_use]
     pub fn crash(&self, plan: &CrashPlan) -> Self {
-        Self(Arc::new(Mutex::new(self.state().crashed(*plan))))
+        let state = self.state();
+        Self::from(state.crashed(&state.fates(*plan)))
+    }
+
+    /// As [`SimDisk::crash`], with the fate of each pending operation; one without a fate is lost.
+    #[must_use]
+    pub fn crash_with(&self, fates: &[Fate]) -> Self {
+        Self::from(self.state().crashed(fates))
+    }
+
+    /// What [`SimDisk::crash`] does to each pending operation.
+    pub fn fates(&self, plan: &CrashPlan) -> Vec<Fate> {
+        self.state().fates(*plan)
+    }
+
+    /// A hash of all names, lengths and bytes as they are read. Equal disks have equal hashes, in
+    /// every run.
+    pub fn image_hash(&self) -> u64 {
+        self.state().hash(false)
+    }
+
+    /// As [`SimDisk::image_hash`], of what the device has and what is pending too.
+    pub fn whole_hash(&self) -> u64 {
+        self.state().hash(true)
+    }
+
+    /// Makes the syncs of one barrier do nothing and succeed; `None`: all work. Outlives a crash.
+    pub fn ignore(&self, barrier: Option<Barrier>) {
+        self.state().ignored = barrier;
+    }
+
+    /// The disk as another process finds it after this one was killed: nothing is lost, locks are
+    /// free, faults are disarmed.
+    #[must_use]
+    pub fn after_kill(&self) -> Self {
+        Self::from(self.state().after_kill())
     }
 
     /// The operations that a power cut may lose, in the order in which they were made.
     pub fn pending_ops(&self) -> Vec<PendingOp> {
         self.state().pending_ops()
+    }
+
+    /// How many they are.
+    pub fn pending(&self) -> usize {
+        self.state().pending.len()
     }
 
     /// How many calls of [`Dir`] and [`File`] the disk got, failed ones and reads too.
@@ -128,6 +171,12 @@ impl SimDisk {
     /// A panic of another thread inside a call leaves the state as it was before or after a step.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<State> for SimDisk {
+    fn from(state: State) -> Self {
+        Self(Arc::new(Mutex::new(state)))
     }
 }
 
@@ -256,6 +305,13 @@ impl Dir for SimDir {
         Ok(())
     }
 
+    fn sync_for(&self, barrier: Barrier) -> io::Result<()> {
+        if self.disk.state().ignored == Some(barrier) {
+            return Ok(());
+        }
+        self.sync()
+    }
+
     fn try_lock(&self, name: &str) -> io::Result<Option<SimLock>> {
         let (mut state, dir) = self.enter(FaultOn::Create, name)?;
         let node = match state.child(dir, name) {
@@ -353,7 +409,20 @@ impl File for SimFile {
         self.enter(FaultOn::Allocate)?.allocate(self.node, bytes)
     }
 
+    fn reserve(&self, from: u64, bytes: u64) -> io::Result<()> {
+        self.check_writable()?;
+        let end = from.saturating_add(bytes);
+        self.enter(FaultOn::Allocate)?.reserve(self.node, end)
+    }
+
     fn sync_data(&self) -> io::Result<()> {
+        self.sync()
+    }
+
+    fn sync_for(&self, barrier: Barrier) -> io::Result<()> {
+        if self.disk.state().ignored == Some(barrier) {
+            return Ok(());
+        }
         self.sync()
     }
 

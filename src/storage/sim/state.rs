@@ -1,11 +1,15 @@
 //! Both views of the disk and what lies between them.
+//!
+//! Content and names are shared until they change, so that a copy of a disk costs one entry a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 
 use super::content::{Content, Image};
 use super::faults::{Fault, FaultKind, FaultOn, Random};
-use crate::storage::{DirEntry, EntryKind};
+use super::record::{Event, Events};
+use crate::storage::{Barrier, DirEntry, EntryKind};
 
 pub(super) type NodeId = u64;
 pub(super) const ROOT: NodeId = 0;
@@ -20,31 +24,43 @@ pub(super) struct State {
     pub(super) nodes: BTreeMap<NodeId, Node>,
     /// In the order in which they were made. Each is in the cache view and not in the device view.
     pub(super) pending: Vec<Change>,
-    next_node: NodeId,
+    pub(super) next_node: NodeId,
     pub(super) calls: u64,
     pub(super) cut_at: Option<u64>,
     pub(super) faults: Vec<Fault>,
+    /// What the next system call behind a read or a write meets.
+    pub(super) hiccup: Option<FaultKind>,
     pub(super) shorts: Option<Random>,
     pub(super) capacity: Option<u64>,
     pub(super) locked: BTreeSet<NodeId>,
+    /// The barrier whose syncs do nothing.
+    pub(super) ignored: Option<Barrier>,
+    pub(super) events: Option<Box<Events>>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     File {
-        cache: Content,
-        device: Content,
-        allocated: u64,
-        name: String,
+        cache: Arc<Content>,
+        device: Arc<Content>,
+        room: Room,
+        name: Arc<str>,
     },
     Dir {
-        cache: Names,
-        device: Names,
-        name: String,
+        cache: Arc<Names>,
+        device: Arc<Names>,
+        name: Arc<str>,
     },
 }
 
-pub(super) type Names = BTreeMap<String, NodeId>;
+/// Bytes from the front of a file that have blocks whether they were written or not, in both views.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Room {
+    pub(super) cache: u64,
+    pub(super) device: u64,
+}
+
+pub(super) type Names = BTreeMap<Arc<str>, NodeId>;
 
 #[derive(Clone, Debug)]
 pub(super) enum Change {
@@ -62,20 +78,24 @@ pub(super) enum Change {
         file: NodeId,
         bytes: u64,
     },
+    Allocate {
+        file: NodeId,
+        bytes: u64,
+    },
     Insert {
         dir: NodeId,
-        name: String,
+        name: Arc<str>,
         node: NodeId,
     },
     Remove {
         dir: NodeId,
-        name: String,
+        name: Arc<str>,
         node: NodeId,
     },
     Rename {
         dir: NodeId,
-        from: String,
-        to: String,
+        from: Arc<str>,
+        to: Arc<str>,
         node: NodeId,
     },
 }
@@ -84,17 +104,24 @@ impl Change {
     /// The file or directory whose sync makes it durable.
     pub(super) fn owner(&self) -> NodeId {
         match self {
-            Self::Sector { file, .. } | Self::Grow { file, .. } | Self::Cut { file, .. } => *file,
+            Self::Sector { file, .. }
+            | Self::Grow { file, .. }
+            | Self::Cut { file, .. }
+            | Self::Allocate { file, .. } => *file,
             Self::Insert { dir, .. } | Self::Remove { dir, .. } | Self::Rename { dir, .. } => *dir,
         }
     }
 
     /// Does it to the content of a file, or nothing if it is about names.
-    fn apply_to_content(&self, content: &mut Content) {
+    fn apply_to_content(&self, content: &mut Content, room: &mut u64) {
         match self {
             Self::Sector { sector, image, .. } => content.put(*sector, image.clone()),
             Self::Grow { bytes, .. } => content.bytes = content.bytes.max(*bytes),
-            Self::Cut { bytes, .. } => content.cut(*bytes),
+            Self::Cut { bytes, .. } => {
+                content.cut(*bytes);
+                *room = (*room).min(*bytes);
+            }
+            Self::Allocate { bytes, .. } => *room = (*room).max(*bytes),
             Self::Insert { .. } | Self::Remove { .. } | Self::Rename { .. } => {}
         }
     }
@@ -103,21 +130,23 @@ impl Change {
     fn apply_to_names(&self, names: &mut Names) {
         match self {
             Self::Insert { name, node, .. } => {
-                names.insert(name.clone(), *node);
+                names.insert(Arc::clone(name), *node);
             }
             Self::Remove { name, node, .. } => remove_if_same(names, name, *node),
             Self::Rename { from, to, node, .. } => {
                 remove_if_same(names, from, *node);
-                names.insert(to.clone(), *node);
+                names.insert(Arc::clone(to), *node);
             }
-            Self::Sector { .. } | Self::Grow { .. } | Self::Cut { .. } => {}
+            Self::Sector { .. } | Self::Grow { .. } | Self::Cut { .. } | Self::Allocate { .. } => {}
         }
     }
 
     pub(super) fn apply_to_device(&self, nodes: &mut BTreeMap<NodeId, Node>) {
         match nodes.get_mut(&self.owner()) {
-            Some(Node::File { device, .. }) => self.apply_to_content(device),
-            Some(Node::Dir { device, .. }) => self.apply_to_names(device),
+            Some(Node::File { device, room, .. }) => {
+                self.apply_to_content(Arc::make_mut(device), &mut room.device);
+            }
+            Some(Node::Dir { device, .. }) => self.apply_to_names(Arc::make_mut(device)),
             None => {}
         }
     }
@@ -132,9 +161,18 @@ fn remove_if_same(names: &mut Names, name: &str, node: NodeId) {
 impl Node {
     fn dir(name: &str) -> Self {
         Self::Dir {
-            cache: Names::new(),
-            device: Names::new(),
-            name: name.to_owned(),
+            cache: Arc::default(),
+            device: Arc::default(),
+            name: name.into(),
+        }
+    }
+
+    fn file(name: &str) -> Self {
+        Self::File {
+            cache: Arc::default(),
+            device: Arc::default(),
+            room: Room::default(),
+            name: name.into(),
         }
     }
 
@@ -147,16 +185,35 @@ impl Node {
 
 impl State {
     pub(super) fn new() -> Self {
+        Self::of(BTreeMap::from([(ROOT, Node::dir(""))]), 1)
+    }
+
+    /// A disk of these files on which nothing is pending, locked or faulty.
+    pub(super) fn of(nodes: BTreeMap<NodeId, Node>, next_node: NodeId) -> Self {
         Self {
-            nodes: BTreeMap::from([(ROOT, Node::dir(""))]),
+            nodes,
             pending: Vec::new(),
-            next_node: 1,
+            next_node,
             calls: 0,
             cut_at: None,
             faults: Vec::new(),
+            hiccup: None,
             shorts: None,
             capacity: None,
             locked: BTreeSet::new(),
+            ignored: None,
+            events: None,
+        }
+    }
+
+    /// The same files with the same pending changes, in other hands.
+    pub(super) fn after_kill(&self) -> Self {
+        Self {
+            pending: self.pending.clone(),
+            shorts: self.shorts.clone(),
+            capacity: self.capacity,
+            ignored: self.ignored,
+            ..Self::of(self.nodes.clone(), self.next_node)
         }
     }
 
@@ -166,19 +223,33 @@ impl State {
         if self.cut_at.is_some_and(|at| self.calls >= at) {
             return Err(io::Error::other("the power is off"));
         }
-        // All of them count the call, so no `find_map`, which would stop at the first.
-        let hits: Vec<_> = self
-            .faults
-            .iter_mut()
-            .filter_map(|f| f.meets(on, name))
-            .collect();
-        Ok(hits.first().copied())
+        self.hiccup = None;
+        let mut hit = None;
+        for fault in &mut self.faults {
+            // All of them count the call.
+            let meets = fault.meets(on, name);
+            hit = hit.or(meets);
+        }
+        let transfers = matches!(on, FaultOn::Read | FaultOn::Write);
+        match hit {
+            Some(FaultKind::Interrupted | FaultKind::Short) if transfers => {
+                self.hiccup = hit;
+                Ok(None)
+            }
+            Some(FaultKind::Short) => Ok(None),
+            other => Ok(other),
+        }
     }
 
     /// Counts a call and fails it if a fault hits it.
     pub(super) fn enter(&mut self, on: FaultOn, name: &str) -> io::Result<()> {
         self.begin(on, name)?
             .map_or(Ok(()), |kind| Err(kind.error()))
+    }
+
+    fn push(&mut self, change: Change) {
+        self.note(|| Event::Changed(change.clone()));
+        self.pending.push(change);
     }
 
     // Names.
@@ -210,13 +281,13 @@ impl State {
     }
 
     pub(super) fn list(&self, dir: NodeId) -> io::Result<Vec<DirEntry>> {
-        let entry = |(name, node): (&String, &NodeId)| {
+        let entry = |(name, node): (&Arc<str>, &NodeId)| {
             let (kind, bytes) = match self.nodes.get(node)? {
                 Node::File { cache, .. } => (EntryKind::File, cache.bytes),
                 Node::Dir { .. } => (EntryKind::Dir, 0),
             };
             Some(DirEntry {
-                name: name.clone(),
+                name: name.to_string(),
                 kind,
                 bytes,
             })
@@ -233,18 +304,13 @@ impl State {
         let made = if is_dir {
             Node::dir(name)
         } else {
-            let (cache, device) = (Content::default(), Content::default());
-            Node::File {
-                cache,
-                device,
-                allocated: 0,
-                name: name.to_owned(),
-            }
+            Node::file(name)
         };
+        self.note(|| Event::Made(node, made.clone()));
         self.nodes.insert(node, made);
         self.change_names(Change::Insert {
             dir,
-            name: name.to_owned(),
+            name: name.into(),
             node,
         });
         Ok(node)
@@ -265,7 +331,7 @@ impl State {
                 _ => {}
             }
         }
-        let (from, to) = (from.to_owned(), to.to_owned());
+        let (from, to) = (Arc::<str>::from(from), Arc::<str>::from(to));
         if let Some(Node::File { name, .. } | Node::Dir { name, .. }) = self.nodes.get_mut(&node) {
             name.clone_from(&to);
         }
@@ -285,7 +351,7 @@ impl State {
         }
         self.change_names(Change::Remove {
             dir,
-            name: name.to_owned(),
+            name: name.into(),
             node,
         });
         Ok(())
@@ -304,7 +370,7 @@ impl State {
         }
         self.change_names(Change::Remove {
             dir,
-            name: name.to_owned(),
+            name: name.into(),
             node,
         });
         Ok(())
@@ -312,9 +378,9 @@ impl State {
 
     fn change_names(&mut self, change: Change) {
         if let Some(Node::Dir { cache, .. }) = self.nodes.get_mut(&change.owner()) {
-            change.apply_to_names(cache);
+            change.apply_to_names(Arc::make_mut(cache));
         }
-        self.pending.push(change);
+        self.push(change);
     }
 
     // Content.
@@ -329,9 +395,7 @@ impl State {
 
     fn content_mut(&mut self, file: NodeId) -> io::Result<(&mut Content, &mut u64)> {
         match self.nodes.get_mut(&file) {
-            Some(Node::File {
-                cache, allocated, ..
-            }) => Ok((cache, allocated)),
+            Some(Node::File { cache, room, .. }) => Ok((Arc::make_mut(cache), &mut room.cache)),
             Some(Node::Dir { .. }) => Err(io::ErrorKind::IsADirectory.into()),
             None => Err(io::ErrorKind::NotFound.into()),
         }
@@ -365,8 +429,8 @@ impl State {
         end.filter(|end| *end <= MAX_BYTES)
             .ok_or(io::ErrorKind::FileTooLarge)?;
         let free = self.free_bytes();
-        let (content, allocated) = self.content_mut(file)?;
-        let length = content.room_for(position, length, *allocated, free);
+        let (content, room) = self.content_mut(file)?;
+        let length = content.room_for(position, length, *room, free);
         let part = bytes.get(..length).unwrap_or_default();
         if part.is_empty() && !bytes.is_empty() {
             return Err(FaultKind::NoSpace.error());
@@ -374,20 +438,26 @@ impl State {
         let before = content.bytes;
         let written = content.write(part, position);
         let after = content.bytes;
-        self.pending
-            .extend(written.into_iter().map(|w| Change::Sector {
+        for sector in written {
+            self.push(Change::Sector {
                 file,
-                sector: w.sector,
-                image: w.image,
-                touched: w.touched,
-            }));
+                sector: sector.sector,
+                image: sector.image,
+                touched: sector.touched,
+            });
+        }
         if after > before {
-            self.pending.push(Change::Grow { file, bytes: after });
+            self.push(Change::Grow { file, bytes: after });
         }
         Ok(length)
     }
 
     fn shorten(&mut self, length: usize) -> io::Result<usize> {
+        match self.hiccup.take() {
+            Some(FaultKind::Interrupted) => return Err(io::ErrorKind::Interrupted.into()),
+            Some(_) => return Ok(length.div_ceil(2)),
+            None => {}
+        }
         let Some(random) = self.shorts.as_mut().filter(|_| length > 0) else {
             return Ok(length);
         };
@@ -401,31 +471,51 @@ impl State {
         if bytes > MAX_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        let (content, allocated) = self.content_mut(file)?;
-        if bytes < content.bytes {
+        let (content, room) = self.content_mut(file)?;
+        if bytes < content.bytes || (bytes == content.bytes && bytes < *room) {
             content.cut(bytes);
-            *allocated = bytes.min(*allocated);
-            self.pending.push(Change::Cut { file, bytes });
+            *room = bytes.min(*room);
+            self.push(Change::Cut { file, bytes });
         } else if bytes > content.bytes {
             content.bytes = bytes;
-            self.pending.push(Change::Grow { file, bytes });
+            self.push(Change::Grow { file, bytes });
+        }
+        Ok(())
+    }
+
+    /// Gives the first `bytes` of a file their blocks; the length stays.
+    pub(super) fn reserve(&mut self, file: NodeId, bytes: u64) -> io::Result<()> {
+        let free = self.free_bytes();
+        let (content, room) = self.content_mut(file)?;
+        let target = bytes.max(*room);
+        let more = content
+            .used_bytes(target)
+            .saturating_sub(content.used_bytes(*room));
+        if more > free {
+            return Err(FaultKind::NoSpace.error());
+        }
+        if target > *room {
+            *room = target;
+            self.push(Change::Allocate {
+                file,
+                bytes: target,
+            });
         }
         Ok(())
     }
 
     pub(super) fn allocate(&mut self, file: NodeId, bytes: u64) -> io::Result<()> {
-        let free = self.free_bytes();
-        let (content, allocated) = self.content_mut(file)?;
-        let target = bytes.max(*allocated);
-        let more = content
-            .used_bytes(target)
-            .saturating_sub(content.used_bytes(*allocated));
-        if more > free {
-            return Err(FaultKind::NoSpace.error());
+        self.reserve(file, bytes)?;
+        let longer = bytes.max(self.content(file)?.bytes);
+        let (content, _) = self.content_mut(file)?;
+        if longer > content.bytes {
+            content.bytes = longer;
+            self.push(Change::Grow {
+                file,
+                bytes: longer,
+            });
         }
-        *allocated = target;
-        let longer = bytes.max(content.bytes);
-        self.set_len(file, longer)
+        Ok(())
     }
 
     pub(super) fn free_bytes(&self) -> u64 {
@@ -444,9 +534,9 @@ impl State {
         let used = linked
             .iter()
             .fold(0_u64, |sum, node| match self.nodes.get(node) {
-                Some(Node::File {
-                    cache, allocated, ..
-                }) => sum.saturating_add(cache.used_bytes(*allocated)),
+                Some(Node::File { cache, room, .. }) => {
+                    sum.saturating_add(cache.used_bytes(room.cache))
+                }
                 Some(Node::Dir { .. }) | None => sum,
             });
         capacity.saturating_sub(used)
@@ -456,6 +546,10 @@ impl State {
 
     /// Makes every pending change of one file or directory durable.
     pub(super) fn sync(&mut self, owner: NodeId) {
+        if !self.pending.iter().any(|change| change.owner() == owner) {
+            return;
+        }
+        self.note(|| Event::Synced(owner));
         let (durable, rest) = std::mem::take(&mut self.pending)
             .into_iter()
             .partition::<Vec<_>, _>(|change| change.owner() == owner);
@@ -467,20 +561,28 @@ impl State {
 
     /// Forgets the unwritten sectors of a file: clean in the cache, never on the device.
     pub(super) fn lose_pages(&mut self, lost: NodeId) {
+        self.note(|| Event::PagesLost(lost));
         self.pending
             .retain(|change| !matches!(change, Change::Sector { file, .. } if *file == lost));
     }
 
     /// Reads clean pages again from the device; unwritten ones stay.
     pub(super) fn evict(&mut self, file: NodeId) {
-        if let Some(Node::File { cache, device, .. }) = self.nodes.get_mut(&file) {
-            let mut fresh = device.clone();
+        if let Some(Node::File {
+            cache,
+            device,
+            room,
+            ..
+        }) = self.nodes.get_mut(&file)
+        {
+            let mut fresh = Content::clone(device);
+            let mut fresh_room = room.device;
             for change in self.pending.iter().filter(|change| change.owner() == file) {
-                change.apply_to_content(&mut fresh);
+                change.apply_to_content(&mut fresh, &mut fresh_room);
             }
             fresh.bytes = cache.bytes;
             fresh.clear_behind_end();
-            *cache = fresh;
+            *cache = Arc::new(fresh);
         }
     }
 }
