@@ -42,6 +42,8 @@ impl<D: Dir> Log<D> {
             // A truncation in between has taken back a part of what was synced.
             let synced = view.log_end.min(next.log_end);
             next.recovery_point = next.recovery_point.max(synced);
+            let batches = view.batches_end.min(next.batches_end);
+            next.synced_batches = next.synced_batches.max(batches);
             if self.config.watermark_policy == WatermarkPolicy::Flushed {
                 next.high_watermark = next.high_watermark.max(synced);
             }
@@ -86,6 +88,9 @@ impl<D: Dir> Log<D> {
         // written with.
         let highest = if view.batches_end < view.log_start {
             view.batches_end
+        } else if view.batches_end > view.recovery_point {
+            // Of one in a gap a power cut may take all batches behind it: nothing would reach it.
+            view.synced_batches
         } else {
             view.recovery_point
         };

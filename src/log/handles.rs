@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crate::error::{Error, Result};
 use crate::index::{OffsetIndex, OffsetIndexView, TimeIndex, TimeIndexView};
-use crate::log::segment::{Body, Opened, Segment, build_indexes, read_lock};
+use crate::log::segment::{Body, Opened, Segment, build_indexes, read_lock, replace_indexes};
 use crate::names::FileType;
-use crate::storage::{Access, Dir, File, Map, descriptor_limit, replace_file};
+use crate::storage::{Access, Dir, File, Map, descriptor_limit};
 use crate::types::{Offset, Timestamp};
 
 /// The `.log` files of sealed segments that all logs of the process hold open.
@@ -256,16 +256,12 @@ impl<D: Dir> HandleCache<D> {
         let (mut index, mut time) = (Vec::new(), Vec::new());
         built.index.encode_from(0, &mut index);
         built.time.encode_from(0, &mut time);
-        for (file, content) in [(FileType::Index, &index), (FileType::TimeIndex, &time)] {
-            let name = segment.file_name(file);
-            if self
-                .map(segment, file)?
-                .is_some_and(|map| *map == **content)
-            {
-                continue;
-            }
-            replace_file(&self.dir, &name, content)
-                .map_err(|e| Error::io("write index", &self.dir.path().join(&name), e))?;
+        let has = |file, content: &[u8]| -> Result<bool> {
+            Ok(self.map(segment, file)?.is_some_and(|map| *map == *content))
+        };
+        if !has(FileType::Index, &index)? || !has(FileType::TimeIndex, &time)? {
+            replace_indexes(&self.dir, segment.base, &index, &time)
+                .map_err(|e| Error::io("write indexes", self.dir.path(), e))?;
         }
         Ok(IndexMaps::of(Map::from(index), Map::from(time)))
     }

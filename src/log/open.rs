@@ -22,7 +22,7 @@ use crate::log::plan::{
 };
 use crate::log::producers::{LogProducers, Rebuild, load_snapshot};
 use crate::log::replay::ReplayedSegment;
-use crate::log::segment::{Segment, build_indexes};
+use crate::log::segment::{Segment, build_indexes, replace_indexes};
 use crate::log::turns::Turns;
 use crate::log::view::View;
 use crate::log::watch::Watch;
@@ -31,7 +31,7 @@ use crate::log::writer::{Active, IndexFiles, Reopened, Writer};
 use crate::log::{Log, barrier};
 use crate::names::{FileType, LEADER_EPOCH_CHECKPOINT, saved_name, segment_name};
 use crate::producer::Transactions;
-use crate::storage::{Access, Dir, Fenced, File, remove_if_there, replace_file};
+use crate::storage::{Access, Dir, Fenced, File, remove_if_there};
 use crate::types::{Offset, Position, Timestamp};
 
 /// How a log is opened.
@@ -331,11 +331,8 @@ impl<D: Dir> Opening<'_, D> {
             let (mut index, mut time) = (Vec::new(), Vec::new());
             built.index.encode_from(0, &mut index);
             built.time.encode_from(0, &mut time);
-            for (kind, content) in [(FileType::Index, index), (FileType::TimeIndex, time)] {
-                let name = segment_name(segment.base, kind);
-                replace_file(self.dir, &name, &content)
-                    .map_err(|e| self.failed("write index", &name, e))?;
-            }
+            replace_indexes(self.dir, segment.base, &index, &time)
+                .map_err(|e| self.failed("write indexes", &name, e))?;
         }
         Ok(())
     }
@@ -566,6 +563,7 @@ fn first_view<D: Dir>(plan: &Plan, active: &Active<D>) -> View<D> {
         batches_end: plan.batches_end,
         high_watermark: plan.high_watermark,
         recovery_point: plan.recovery_point,
+        synced_batches: plan.recovery_point.min(plan.batches_end),
         epochs: Arc::new(plan.epochs.clone()),
         generation: 0,
         damage: plan.damage.clone().into(),

@@ -171,6 +171,7 @@ impl<D: Dir> Log<D> {
             view.log_start = start;
             view.high_watermark = view.high_watermark.max(start);
             view.recovery_point = view.recovery_point.max(start);
+            view.synced_batches = view.synced_batches.max(start);
             view.epochs = epochs;
         });
         Ok(())

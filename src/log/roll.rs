@@ -84,7 +84,10 @@ impl<D: Dir> Log<D> {
         if writer.active.bytes == 0 && base == writer.active.base {
             // Kafka makes the files anew; all that can be seen of it is a younger segment.
             writer.active.created = now;
-            self.publish(|view| view.recovery_point = view.recovery_point.max(base));
+            self.publish(|view| {
+                view.recovery_point = view.recovery_point.max(base);
+                view.synced_batches = view.synced_batches.max(base);
+            });
             return self.snapshot_at_roll(writer, base);
         }
         writer.active.seal(&self.dir)?;
@@ -106,6 +109,7 @@ impl<D: Dir> Log<D> {
             view.batches_end = base;
             view.log_end = base;
             view.recovery_point = view.recovery_point.max(base);
+            view.synced_batches = view.synced_batches.max(base);
         });
         Ok(())
     }

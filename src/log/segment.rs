@@ -13,7 +13,7 @@ use crate::log::handles::{IndexMaps, Kept, LogFile};
 use crate::log::scan::{Depth, Fault, Scanner, Step};
 use crate::names::{FileType, segment_name};
 use crate::record::BatchHeader;
-use crate::storage::{Dir, File};
+use crate::storage::{Access, Dir, File, replace_file};
 use crate::types::{Offset, Position, Timestamp};
 
 /// A segment as readers see it.
@@ -157,6 +157,29 @@ pub(crate) struct BuiltIndexes {
     pub(crate) index: OffsetIndex,
     pub(crate) time: TimeIndex,
     pub(crate) tally: IndexTally,
+}
+
+/// Puts both indexes of a segment in place of those that stand there. Durable on return.
+///
+/// Recovery starts at an entry of the offset index, and believes the time index below it. So until
+/// both are new, the offset index is empty: then recovery starts at the front.
+pub(crate) fn replace_indexes<D: Dir>(
+    dir: &D,
+    base: Offset,
+    index: &[u8],
+    time: &[u8],
+) -> io::Result<()> {
+    let name = segment_name(base, FileType::Index);
+    let stored = match dir.open(&name, Access::Read) {
+        Ok(file) => file.bytes()?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+        Err(error) => return Err(error),
+    };
+    if stored > 0 {
+        replace_file(dir, &name, &[])?;
+    }
+    replace_file(dir, &segment_name(base, FileType::TimeIndex), time)?;
+    replace_file(dir, &name, index)
 }
 
 /// The running values that decide where index entries go, as in Kafka's `LogSegment`.

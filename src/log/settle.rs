@@ -114,6 +114,8 @@ impl<D: Dir> Planner<'_, D> {
         epochs.truncate_from_end(bounds.log_end);
         if let Some(start) = bounds.start_row {
             epochs.truncate_from_start(start);
+            // Of a log that is empty at its start: the next open would take it.
+            epochs.truncate_from_end(bounds.log_end);
         }
         Ok((epochs, source))
     }

@@ -306,7 +306,8 @@ impl<D: Dir> Log<D> {
             return Ok(0);
         };
         let mut cut_bytes = view.bytes_of(last).saturating_sub(cut.bytes);
-        writer.active.save_indexes(&self.dir)?;
+        // The recovery point is written down next.
+        writer.active.sync_indexes(&self.dir)?;
         let (index, time) = self.indexes_of(last, cut.end)?;
         let (largest, batches_end) =
             last_of(self.handles.open(last)?.log(), &index, &time, cut.bytes)
@@ -437,6 +438,7 @@ impl<D: Dir> Log<D> {
             view.active_largest = active_largest;
             view.batches_end = batches_end;
             view.recovery_point = view.recovery_point.min(end);
+            view.synced_batches = view.synced_batches.min(batches_end);
             view.epochs = epochs;
             view.generation = view.generation.wrapping_add(1);
             change(view, transactions);

@@ -26,6 +26,9 @@ pub(crate) struct View<D: Dir> {
     pub(crate) batches_end: Offset,
     pub(crate) high_watermark: Offset,
     pub(crate) recovery_point: Offset,
+    /// The end of the last batch below the recovery point; that one may lie in a gap behind it,
+    /// which a truncation made.
+    pub(crate) synced_batches: Offset,
     pub(crate) epochs: Arc<EpochCache>,
     /// Raised by every change that takes bytes or segments away. A reader whose view is of an older
     /// generation throws away what it read and starts again.

@@ -2,8 +2,9 @@
 //!
 //! Base offset and leader epoch lie outside the checksum, and holes are legal. So a batch continues
 //! the log if it begins at or above the end of the one before, inside the reach of its segment, and
-//! its epoch is not lower. Of two batches that overlap, the later is stale if it begins below the
-//! end of the batch before the earlier one; otherwise the earlier has a wrong base offset. An epoch
+//! its epoch is not lower. Of two batches that overlap, the earlier has a wrong base offset if it
+//! would fit between the batch before it and the later one; otherwise the later is stale, or torn in
+//! the bytes before its checksum. An epoch
 //! that goes back ends the log above the recovery point; below it the one batch whose neighbours
 //! agree without it is the damage.
 
@@ -36,6 +37,8 @@ struct Before {
     end: Option<Offset>,
     epoch: Option<i32>,
     bytes: u32,
+    /// How many offsets the last batch takes.
+    offsets: i64,
 }
 
 /// Why a batch does not continue the log.
@@ -83,8 +86,10 @@ impl Walk {
             let before = self
                 .before_last
                 .filter(|before| before.segment == segment_base);
-            let at_previous =
-                before.is_some_and(|before| before.end.unwrap_or(segment_base).get() <= base);
+            let at_previous = before.is_some_and(|before| {
+                let lowest = before.end.unwrap_or(segment_base).get();
+                lowest.saturating_add(before.offsets) <= base
+            });
             let detail = if at_previous {
                 format!("the next batch begins at {base}, inside this one")
             } else {
@@ -119,6 +124,7 @@ impl Walk {
             end: self.end,
             epoch: self.epoch,
             bytes: header.bytes,
+            offsets: header.last_offset.saturating_sub(base).saturating_add(1),
         });
         self.end = Offset::new(header.last_offset).map(Offset::next);
         self.epoch = if header.leader_epoch >= 0 {

@@ -190,6 +190,8 @@ pub(crate) fn missing_segments<D: Dir>(
         return Ok(Vec::new());
     };
     let first = layout.segments.keys().next().copied();
+    // Of segments at the front nobody knows whether somebody removed them since.
+    let first = first.filter(|_| !state.nobody_since);
     let start = state.log_start.max(first).unwrap_or_default();
     let mut damage = Vec::new();
     for sealed in &record.segments {

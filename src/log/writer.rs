@@ -10,7 +10,9 @@ use crate::log::aborted::{ActiveAborted, store_index};
 use crate::log::barrier;
 use crate::log::config::LogConfig;
 use crate::log::producers::LogProducers;
-use crate::log::segment::{Body, IndexTally, Live, Segment, read_lock, write_lock};
+use crate::log::segment::{
+    Body, IndexTally, Live, Segment, read_lock, replace_indexes, write_lock,
+};
 use crate::names::{FileType, segment_name};
 use crate::record::BatchHeader;
 use crate::storage::{Access, Dir, File, remove_if_there};
@@ -137,30 +139,27 @@ impl<D: Dir> Active<D> {
     /// Opens the files of a segment that is there, with these indexes.
     pub(crate) fn open(dir: &D, stored: Reopened, now: Timestamp) -> Result<Self> {
         let fail = |e: io::Error| Error::io("open segment", dir.path(), e);
-        let open = |kind, fresh: bool| {
+        let open = |kind| {
             let name = segment_name(stored.base, kind);
-            if fresh {
-                remove_if_there(dir, &name)?;
-                return dir.create_new(&name);
-            }
             match dir.open(&name, Access::Write) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => dir.create_new(&name),
                 opened => opened,
             }
         };
-        let log = open(FileType::Log, false).map_err(fail)?;
-        let fresh = stored.files == IndexFiles::Replace;
-        let index_file = open(FileType::Index, fresh).map_err(fail)?;
-        let time_file = open(FileType::TimeIndex, fresh).map_err(fail)?;
-        let first_timestamp = first_timestamp(&log, stored.bytes).map_err(fail)?;
+        let log = open(FileType::Log).map_err(fail)?;
         let (index, time) = stored.indexes;
-        let (index_saved, time_saved) = if fresh {
-            (0, 0)
-        } else {
-            (index.len(), time.len())
-        };
+        if stored.files == IndexFiles::Replace {
+            let (mut entries, mut times) = (Vec::new(), Vec::new());
+            index.encode_from(0, &mut entries);
+            time.encode_from(0, &mut times);
+            replace_indexes(dir, stored.base, &entries, &times).map_err(fail)?;
+        }
+        let index_file = open(FileType::Index).map_err(fail)?;
+        let time_file = open(FileType::TimeIndex).map_err(fail)?;
+        let first_timestamp = first_timestamp(&log, stored.bytes).map_err(fail)?;
+        let (index_saved, time_saved) = (index.len(), time.len());
         let indexes_full = index.is_full() || time.is_full();
-        let mut active = Self {
+        Ok(Self {
             base: stored.base,
             live: Arc::new(Live {
                 log,
@@ -183,12 +182,7 @@ impl<D: Dir> Active<D> {
             time_file,
             index_saved,
             time_saved,
-        };
-        if fresh {
-            active.sync_indexes(dir)?;
-            barrier::names_before_first_append(dir)?;
-        }
-        Ok(active)
+        })
     }
 
     /// Sets blocks aside for what comes, before `bytes` are written: as much as was appended so
