@@ -117,7 +117,8 @@ impl Row {
 /// The row that a situation belongs to: exactly one.
 ///
 /// A scan walks the batches from the recovery point on and stops somewhere. `o` is the offset that
-/// is expected there, `W` the recovery point if it is believed, else the log start.
+/// is expected there, `W` the recovery point if it is believed, else the log start. Each row is
+/// reached by a directory in `tests/rows.rs`.
 ///
 /// | row | place | stop | behind it | decision |
 /// |---|---|---|---|---|
@@ -125,7 +126,7 @@ impl Row {
 /// | B | | clean-shutdown marker that the last batch confirms | | trust, no scan |
 /// | C | o >= W | zeros to the end of the last segment | | cut, nothing to save: room that was never used |
 /// | D | o >= W | fewer bytes than header or length say | nothing sound | cut and save: a torn append |
-/// | E | o >= W | wrong bytes | nothing sound | cut and save: a torn append, or garbage |
+/// | E | o >= W | wrong bytes, or zeros before an empty segment | nothing sound | cut and save: a torn append, or garbage |
 /// | F | o >= W | zeros, too few or wrong bytes | sound batches, or segments with bytes | cut and save all of it |
 /// | G | o >= W | an epoch below its predecessor's | | cut and save: a truncation that was undone |
 /// | H | o >= W | an offset below the log end | | cut and save: stale batches |
@@ -204,13 +205,64 @@ mod tests {
         }
     }
 
+    /// The rows as the table at [`decide`] has them, without the marker's, which is no scan.
+    type Condition = fn(Situation) -> bool;
+    const ROWS: [(Row, Condition); 10] = [
+        (Row::A, |s| s.stop == Stop::End && !misses(s)),
+        (Row::C, |s| {
+            is_tail(s) && s.stop == Stop::Zeros && s.last_segment
+        }),
+        (Row::D, |s| is_tail(s) && s.stop == Stop::Short),
+        (Row::E, |s| {
+            is_tail(s) && (s.stop == Stop::Bad || is_zeros_inside(s))
+        }),
+        (Row::F, |s| above(s) && is_unreadable(s) && s.more_behind),
+        (Row::G, |s| above(s) && s.stop == Stop::EpochBack),
+        (Row::H, |s| above(s) && s.stop == Stop::OffsetBack),
+        (Row::I, |s| s.below_recovery_point && s.stop != Stop::End),
+        (Row::K, |s| {
+            s.stop == Stop::End && misses(s) && !s.last_segment
+        }),
+        (Row::N, |s| {
+            s.stop == Stop::End && misses(s) && s.last_segment
+        }),
+    ];
+
+    fn above(s: Situation) -> bool {
+        !s.below_recovery_point
+    }
+
+    fn misses(s: Situation) -> bool {
+        s.below_recovery_point && s.witness_says_more
+    }
+
+    fn is_unreadable(s: Situation) -> bool {
+        matches!(s.stop, Stop::Zeros | Stop::Short | Stop::Bad)
+    }
+
+    fn is_tail(s: Situation) -> bool {
+        above(s) && is_unreadable(s) && !s.more_behind
+    }
+
+    fn is_zeros_inside(s: Situation) -> bool {
+        s.stop == Stop::Zeros && !s.last_segment
+    }
+
     #[test]
-    fn every_row_but_the_marker_is_reached() {
+    fn each_combination_belongs_to_exactly_one_row() {
         let mut hits: BTreeMap<Row, u32> = BTreeMap::new();
         for situation in all() {
+            let rows: Vec<Row> = ROWS
+                .into_iter()
+                .filter(|(_, holds)| holds(situation))
+                .map(|(row, _)| row)
+                .collect();
+
+            assert_eq!(rows, [decide(situation)], "{situation:?}");
             *hits.entry(decide(situation)).or_default() += 1;
         }
 
+        assert_eq!(hits.values().sum::<u32>(), 6 * 16);
         let letters: String = hits.keys().map(|row| row.letter()).collect();
         assert_eq!(letters, "ACDEFGHIKN");
     }
