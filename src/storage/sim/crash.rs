@@ -155,15 +155,15 @@ impl State {
     /// The fates that a plan has for what is pending.
     pub(super) fn fates(&self, plan: CrashPlan) -> Vec<Fate> {
         let kept_if = |kept: bool| if kept { Fate::Kept } else { Fate::Lost };
-        let all = self.pending.iter().enumerate();
+        let count = self.pending.len();
         match plan {
-            CrashPlan::LoseAll => all.map(|_| Fate::Lost).collect(),
-            CrashPlan::KeepAll => all.map(|_| Fate::Kept).collect(),
-            CrashPlan::LoseOnly(lost) => all.map(|(at, _)| kept_if(at != lost)).collect(),
-            CrashPlan::KeepOnly(kept) => all.map(|(at, _)| kept_if(at == kept)).collect(),
+            CrashPlan::LoseAll => vec![Fate::Lost; count],
+            CrashPlan::KeepAll => vec![Fate::Kept; count],
+            CrashPlan::LoseOnly(lost) => (0..count).map(|at| kept_if(at != lost)).collect(),
+            CrashPlan::KeepOnly(kept) => (0..count).map(|at| kept_if(at == kept)).collect(),
             CrashPlan::Random { seed } => {
                 let mut draws = Draws::new(seed);
-                all.map(|(_, change)| draws.fate(change)).collect()
+                self.pending.iter().map(|c| draws.fate(c)).collect()
             }
         }
     }

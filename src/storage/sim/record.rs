@@ -34,7 +34,15 @@ impl State {
                 self.nodes.insert(*node, made.clone());
                 self.next_node = self.next_node.max(node.saturating_add(1));
             }
-            Event::Changed(change) => self.pending.push(change.clone()),
+            Event::Changed(change) => {
+                if let Change::Rename { to, node, .. } = change
+                    && let Some(Node::File { name, .. } | Node::Dir { name, .. }) =
+                        self.nodes.get_mut(node)
+                {
+                    name.clone_from(to);
+                }
+                self.pending.push(change.clone());
+            }
             Event::Synced(owner) => self.sync(*owner),
             Event::PagesLost(file) => self.lose_pages(*file),
         }
