@@ -3,8 +3,8 @@
 //! Base offset and leader epoch lie outside the checksum, and holes are legal. So a batch continues
 //! the log if it begins at or above the end of the one before, inside the reach of its segment, and
 //! its epoch is not lower. Of two batches that overlap, the earlier has a wrong base offset if it
-//! would fit between the batch before it and the later one; otherwise the later is stale, or torn in
-//! the bytes before its checksum. An epoch
+//! would fit between the batch before it and the later one; otherwise the later is stale, or torn
+//! in the bytes before its checksum. An epoch
 //! that goes back ends the log above the recovery point; below it the one batch whose neighbours
 //! agree without it is the damage.
 
