@@ -111,11 +111,16 @@ impl<D: Dir> Planner<'_, D> {
         if !trusted && changed {
             self.cover_first(segments, bounds.log_start, &mut epochs)?;
         }
-        epochs.truncate_from_end(bounds.log_end);
+        // After a clean stop the epoch of deleted records stands at the start of an empty log.
+        let is_deleted = trusted && bounds.start_row == Some(bounds.log_end);
+        let end = if is_deleted {
+            bounds.log_end.next()
+        } else {
+            bounds.log_end
+        };
+        epochs.truncate_from_end(end);
         if let Some(start) = bounds.start_row {
             epochs.truncate_from_start(start);
-            // Of a log that is empty at its start: the next open would take it.
-            epochs.truncate_from_end(bounds.log_end);
         }
         Ok((epochs, source))
     }

@@ -237,6 +237,6 @@ fn a_truncation_syncs_the_indexes_below_the_recovery_point_that_it_writes() {
 /// The epoch of records that are all deleted was moved to the log start at one open, and forgotten
 /// at the next.
 #[test]
-fn an_epoch_of_deleted_records_alone_is_forgotten_at_once() {
+fn an_epoch_of_deleted_records_alone_stays() {
     holds("raised", &[Op::DeleteRecords]);
 }
