@@ -64,6 +64,15 @@ impl From<Error> for Refusal {
 
 pub(super) type Answer = Result<String, Refusal>;
 
+/// An answer as its line ends: `ok ...` or `error KIND`.
+pub(super) fn print_answer(answer: Answer) -> String {
+    match answer {
+        Ok(result) if result.is_empty() => "ok".to_owned(),
+        Ok(result) => format!("ok {result}"),
+        Err(Refusal(kind)) => format!("error {kind}"),
+    }
+}
+
 /// An open log with its data directory.
 struct Opened {
     dir: LogDir<OsDir>,
@@ -93,11 +102,7 @@ impl Engine {
 
     /// The result of one command: `ok ...` or `error KIND`.
     pub(super) fn execute(&mut self, command: Command) -> String {
-        match self.dispatch(command) {
-            Ok(result) if result.is_empty() => "ok".to_owned(),
-            Ok(result) => format!("ok {result}"),
-            Err(Refusal(kind)) => format!("error {kind}"),
-        }
+        print_answer(self.dispatch(command))
     }
 
     #[expect(

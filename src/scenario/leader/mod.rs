@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::log::{Answer, Refusal};
+use super::log::{Answer, Refusal, print_answer};
 use crate::error::Error;
 use crate::log::{Log, LogConfig};
 use crate::log_dir::{DirOptions, LogDir};
@@ -82,11 +82,7 @@ impl Engine {
     /// The result of one command: `ok ...` or `error KIND`.
     pub(super) fn execute(&mut self, command: Command) -> String {
         self.controller.begin_command();
-        match self.dispatch(command) {
-            Ok(result) if result.is_empty() => "ok".to_owned(),
-            Ok(result) => format!("ok {result}"),
-            Err(Refusal(kind)) => format!("error {kind}"),
-        }
+        print_answer(self.dispatch(command))
     }
 
     #[expect(
