@@ -1,9 +1,11 @@
 //! A log that knows many producers, beside one that knows none.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use highwater::log::{Durability, Log, LogConfig};
+use highwater::log_dir::LogDir;
 use highwater::types::LeaderEpoch;
 
 use super::material::{Noise, RECORDS, create_log, engine, now, produced_batch};
@@ -29,6 +31,15 @@ impl Queue {
             .map_err(engine)?;
         Ok(())
     }
+}
+
+/// Two logs: one that knows the producers, and one that knows none.
+fn two_logs(place: &Scratch, over: Settings<'_>) -> io::Result<[(LogDir, Arc<Log>); 2]> {
+    let config = over.over(LogConfig::default())?;
+    let many = create_log(&place.path().join("many"), &config)?;
+    let none = create_log(&place.path().join("none"), &config)?;
+    introduce(&many.1)?;
+    Ok([many, none])
 }
 
 /// One small batch of each producer.
@@ -63,10 +74,7 @@ fn batches(producers: bool) -> io::Result<Queue> {
 pub(crate) fn appends(scratch: &Scratch, over: Settings<'_>) -> io::Result<Figure> {
     let lap = median(|_| {
         let place = scratch.inner("producers")?;
-        let config = over.over(LogConfig::default())?;
-        let (_many, ours) = create_log(&place.path().join("many"), &config)?;
-        let (_none, reference) = create_log(&place.path().join("none"), &config)?;
-        introduce(&ours)?;
+        let [(_many, ours), (_none, reference)] = two_logs(&place, over)?;
         let (mut produced, mut plain) = (batches(true)?, batches(false)?);
         race(
             COUNT.div_euclid(SLICE),
@@ -83,10 +91,7 @@ pub(crate) fn appends(scratch: &Scratch, over: Settings<'_>) -> io::Result<Figur
 pub(crate) fn snapshot(scratch: &Scratch, over: Settings<'_>) -> io::Result<Figure> {
     let lap = median(|_| {
         let place = scratch.inner("producers")?;
-        let config = over.over(LogConfig::default())?;
-        let (_many, ours) = create_log(&place.path().join("many"), &config)?;
-        let (_none, reference) = create_log(&place.path().join("none"), &config)?;
-        introduce(&ours)?;
+        let [(_many, ours), (_none, reference)] = two_logs(&place, over)?;
         batches(false)?.append(&reference)?;
         ours.flush().map_err(engine)?;
         let roll = |log: &Log| log.roll(now()).map(drop).map_err(engine);
