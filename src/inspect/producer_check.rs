@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 use super::MAX_INDEX_BYTES;
 use super::catalog::{LogDirectory, SegmentFiles};
 use super::finding::{Finding, FindingKind, Severity};
-use super::producers::{EXPIRATION_MS, State, snapshots};
+use super::producers::{EXPIRATION_MS, snapshots};
 use super::walk::Seen;
 use crate::error::{ErrorKind, Result};
 use crate::index::{AbortedTransaction, TRANSACTION_ENTRY_BYTES, TransactionIndex};
-use crate::log::replay::{Replay, read_marker};
+use crate::log::replay::{State, read_marker};
 use crate::names::{FileType, segment_name};
 use crate::producer::snapshot::{self, ProducerSnapshotEntry};
 use crate::producer::{ProducerState, Producers};
@@ -134,11 +134,7 @@ impl<'a, D: Dir> ProducerCheck<'a, D> {
             {
                 self.forgotten.insert(id);
             }
-            let mut replay = Replay {
-                producers: &mut self.state.producers,
-                transactions: &mut self.state.transactions,
-            };
-            aborted = replay.batch(header, marker);
+            aborted = self.state.replay().batch(header, marker);
             // What waits for a high watermark is of no interest here.
             self.state.transactions.replicated_below(Offset::MAX);
         }

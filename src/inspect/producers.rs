@@ -9,9 +9,9 @@ use crate::error::Result;
 use crate::index::AbortedTransaction;
 use crate::log::AbortedFilter;
 use crate::log::aborted::{resolve_segment, state_at};
-use crate::log::replay::{Replay, ReplayedSegment};
+use crate::log::replay::{ReplayedSegment, State};
 use crate::names::{FileName, FileType, Suffix};
-use crate::producer::{Producers, Transactions};
+use crate::producer::Transactions;
 use crate::storage::{Dir, File};
 use crate::types::{Offset, Timestamp};
 
@@ -35,13 +35,6 @@ pub struct OpenTransaction {
     pub last_timestamp: Timestamp,
 }
 
-/// Producers and transactions, as of some offset.
-#[derive(Debug, Default)]
-pub(super) struct State {
-    pub(super) producers: Producers,
-    pub(super) transactions: Transactions,
-}
-
 impl State {
     /// As of the end of a log, as far as side files and batches tell.
     pub(super) fn at_end<D: Dir>(
@@ -53,15 +46,10 @@ impl State {
         // Those at or below the log start are removed when the log is opened.
         let snapshots = snapshots(log).into_iter();
         let snapshots: Vec<Offset> = snapshots.filter(|offset| *offset > start).collect();
-        let (producers, transactions) = state_at(&log.dir, &segments, (start, end), &snapshots)?;
-        Ok(Self {
-            producers,
-            transactions,
-        })
+        state_at(&log.dir, &segments, (start, end), &snapshots)
     }
 
-    /// The last stable offset. Kafka: `UnifiedLog.fetchLastStableOffsetMetadata`. A log whose high
-    /// watermark nobody knows has none above its start.
+    /// The last stable offset. A log whose high watermark nobody knows has none above its start.
     pub(super) fn last_stable_offset(
         &mut self,
         high_watermark: Option<Offset>,
@@ -71,9 +59,7 @@ impl State {
         let high_watermark = high_watermark.unwrap_or(start).min(end).max(start);
         self.transactions.replicated_below(high_watermark);
         let unstable = self.transactions.first_unstable_offset();
-        unstable
-            .map_or(high_watermark, |first| first.min(high_watermark))
-            .max(start)
+        Transactions::last_stable_offset(unstable, start, high_watermark)
     }
 
     /// The open transactions, oldest first. `first_timestamp` is asked for producer and first
@@ -151,17 +137,12 @@ impl<'a, D: Dir> Aborted<'a, D> {
     pub(super) fn new(log: &'a LogDirectory<D>, first: usize) -> Result<Self> {
         let segments = replayed(log)?;
         let base = segments.get(first).map_or(Offset::ZERO, |first| first.base);
-        let snapshots = snapshots(log);
-        let (producers, transactions) =
-            state_at(&log.dir, &segments, (Offset::ZERO, base), &snapshots)?;
+        let state = state_at(&log.dir, &segments, (Offset::ZERO, base), &snapshots(log))?;
         Ok(Self {
             log,
             segments,
             next: first,
-            state: State {
-                producers,
-                transactions,
-            },
+            state,
             filter: AbortedFilter::new(),
             found: Vec::new(),
         })
@@ -175,10 +156,7 @@ impl<'a, D: Dir> Aborted<'a, D> {
             if segment.base >= end && open.is_none_or(|(first, _)| first >= end) {
                 break;
             }
-            let mut replay = Replay {
-                producers: &mut self.state.producers,
-                transactions: &mut self.state.transactions,
-            };
+            let mut replay = self.state.replay();
             let everything = (Offset::ZERO, Offset::MAX);
             let resolved = resolve_segment(&self.log.dir, segment, everything, &mut replay)?;
             self.found.extend_from_slice(resolved.aborted.entries());

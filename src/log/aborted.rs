@@ -12,11 +12,11 @@ use crate::error::{Error, Result};
 use crate::index::{AbortedTransaction, TRANSACTION_ENTRY_BYTES, TransactionIndex};
 use crate::log::Log;
 use crate::log::producers::load_snapshot;
-use crate::log::replay::{Replay, ReplayedSegment};
+use crate::log::replay::{Replay, ReplayedSegment, State};
 use crate::log::segment::{Body, Segment, read_lock, write_lock};
 use crate::log::view::View;
 use crate::names::{FileType, segment_name};
-use crate::producer::{Producers, Transactions};
+use crate::producer::Producers;
 use crate::storage::{Access, Dir, Fenced, File, read_file, replace_file};
 use crate::types::{Offset, Timestamp};
 
@@ -164,13 +164,8 @@ pub(crate) fn resolve_index<D: Dir>(
     let Some(segment) = segments.get(at) else {
         return Ok(Resolved::default());
     };
-    let (mut producers, mut transactions) =
-        state_at(dir, segments, (log_start, segment.base), snapshots)?;
-    let mut replay = Replay {
-        producers: &mut producers,
-        transactions: &mut transactions,
-    };
-    resolve_segment(dir, segment, (log_start, to), &mut replay)
+    let mut state = state_at(dir, segments, (log_start, segment.base), snapshots)?;
+    resolve_segment(dir, segment, (log_start, to), &mut state.replay())
 }
 
 /// As [`resolve_index`], with the state at the base offset of the segment, which follows. Batches
@@ -224,33 +219,25 @@ pub(crate) fn state_at<D: Dir>(
     segments: &[ReplayedSegment],
     (log_start, end): (Offset, Offset),
     snapshots: &[Offset],
-) -> Result<(Producers, Transactions)> {
-    let (mut producers, mut transactions) = (Producers::new(), Transactions::new());
+) -> Result<State> {
+    let mut state = State::default();
     let mut from = log_start;
     for offset in snapshots.iter().rev().filter(|offset| **offset <= end) {
         if let Ok(entries) = load_snapshot(dir, *offset)? {
             // Nothing expires here: an old transaction counts like any other.
-            producers = Producers::of_snapshot(&entries, Timestamp::NONE, i64::MAX);
+            state = State::of(Producers::of_snapshot(&entries, Timestamp::NONE, i64::MAX));
             from = from.max(*offset);
             break;
-        }
-    }
-    for (id, state) in producers.iter() {
-        if let Some(first) = state.open_since() {
-            transactions.start(first, id);
         }
     }
     let first = segments
         .partition_point(|segment| segment.base <= from)
         .saturating_sub(1);
     for segment in segments.iter().skip(first).take_while(|s| s.base < end) {
-        let mut replay = Replay {
-            producers: &mut producers,
-            transactions: &mut transactions,
-        };
+        let mut replay = state.replay();
         replay.segment(dir, segment, from, end, |_, _, _| {})?;
     }
-    Ok((producers, transactions))
+    Ok(state)
 }
 
 impl<D: Dir> Log<D> {
@@ -357,33 +344,9 @@ impl<D: Dir> Log<D> {
 
     fn resolve(&self, view: &View<Fenced<D>>, at: usize, to: Offset) -> Result<Resolved> {
         let segments = replayed(view);
-        let snapshots: Vec<Offset> = self.snapshot_offsets()?;
-        resolve_index(&self.dir, &segments, at, (view.log_start, to), &snapshots)
-    }
-
-    fn snapshot_offsets(&self) -> Result<Vec<Offset>> {
-        use crate::names::{FileName, Suffix};
-        let entries = self
-            .dir
-            .list()
-            .map_err(|e| Error::io("list log directory", self.path(), e))?;
-        let snapshot = |name: &str| match FileName::parse(name) {
-            FileName::Segment {
-                base,
-                kind: FileType::Snapshot,
-                suffix: Suffix::None,
-                ..
-            } => Some(base),
-            FileName::Segment { .. }
-            | FileName::LeaderEpochCheckpoint
-            | FileName::PartitionMetadata
-            | FileName::KraftCheckpoint { .. }
-            | FileName::QuorumState
-            | FileName::Ours(_)
-            | FileName::Tmp(_)
-            | FileName::Unknown => None,
-        };
-        Ok(entries.iter().filter_map(|e| snapshot(&e.name)).collect())
+        // A segment that was begun has a snapshot at its base.
+        let bases: Vec<Offset> = segments.iter().map(|segment| segment.base).collect();
+        resolve_index(&self.dir, &segments, at, (view.log_start, to), &bases)
     }
 
     /// Writes the transaction indexes of sealed segments that a reader found incomplete.

@@ -10,7 +10,7 @@ use std::io;
 use crate::error::{Error, Result};
 use crate::log::barrier;
 use crate::log::scan::{Depth, Scanner, Step};
-use crate::names::{FileName, FileType, OurFile, Suffix, segment_name};
+use crate::names::{FileName, FileType, Suffix, saved_name, segment_name};
 use crate::storage::{Access, Dir, DirEntry, EntryKind, remove_if_there};
 use crate::types::{Offset, Position};
 
@@ -52,8 +52,6 @@ pub(crate) struct Layout {
     pub(crate) snapshots: BTreeMap<Offset, u64>,
     /// Whether a cleaner's or a splitter's output stands here: Kafka was at work.
     pub(crate) swapped: bool,
-    /// Saved bytes of earlier cuts.
-    pub(crate) saved: Vec<(Offset, u32)>,
     removals: Vec<String>,
     renames: Vec<(String, String)>,
     /// Files that nobody knows: left alone.
@@ -164,7 +162,6 @@ impl Layout {
                 suffix: Suffix::Cleaned,
                 ..
             } => {}
-            FileName::Ours(OurFile::Saved { offset, n }) => self.saved.push((*offset, *n)),
             // A torn write of a file that is written here; the old file stands.
             FileName::Tmp(target) if **target != FileName::PartitionMetadata => {
                 self.removals.push(entry.name.clone());
@@ -248,6 +245,20 @@ impl Layout {
             }
         }
         Ok(())
+    }
+}
+
+/// A name for bytes that are kept beside the log, which no file has.
+pub(crate) fn unused_saved_name<D: Dir>(dir: &D, offset: Offset) -> io::Result<String> {
+    let mut number = 0;
+    loop {
+        let name = saved_name(offset, number);
+        match dir.open(&name, Access::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(name),
+            Err(error) => return Err(error),
+            // Bounded by the files that are there.
+            Ok(_) => number = number.saturating_add(1),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::log::checkpoints::{Change, Checkpoints};
 use crate::log::config::{LogConfig, WatermarkPolicy};
 use crate::log::decision::Decision;
 use crate::log::handles::HandleCache;
+use crate::log::layout::unused_saved_name;
 use crate::log::plan::{
     Cut, Damage, Note, OpenState, Plan, PlannedSegment, RecoveryScope, Source, plan,
 };
@@ -29,7 +30,7 @@ use crate::log::watch::Watch;
 use crate::log::witness;
 use crate::log::writer::{Active, IndexFiles, Reopened, Writer};
 use crate::log::{Log, barrier};
-use crate::names::{FileType, LEADER_EPOCH_CHECKPOINT, saved_name, segment_name};
+use crate::names::{FileType, LEADER_EPOCH_CHECKPOINT, segment_name};
 use crate::producer::Transactions;
 use crate::storage::{Access, Dir, Fenced, File, remove_if_there};
 use crate::types::{Offset, Position, Timestamp};
@@ -211,16 +212,15 @@ impl<D: Dir> Opening<'_, D> {
         };
         let name = segment_name(last.base, FileType::Log);
         if cut.row.decision() == Decision::SaveAndCut {
-            let mut taken = plan.layout.saved.clone();
             if last.stored_bytes > last.bytes {
                 let from = Position::new(last.bytes);
-                let saved = self.save(&name, from, last.stored_bytes, cut.offset, &mut taken)?;
+                let saved = self.save(&name, from, last.stored_bytes, cut.offset)?;
                 cut.saved_to.push(saved);
             }
             for (base, bytes) in &plan.removed {
                 if *bytes > 0 {
                     let name = segment_name(*base, FileType::Log);
-                    let saved = self.save(&name, Position::ZERO, *bytes, *base, &mut taken)?;
+                    let saved = self.save(&name, Position::ZERO, *bytes, *base)?;
                     cut.saved_to.push(saved);
                 }
             }
@@ -246,20 +246,10 @@ impl<D: Dir> Opening<'_, D> {
         crate::log::truncate::cut_transaction_index(self.dir, last.base, cut.offset)
     }
 
-    fn save(
-        &self,
-        name: &str,
-        from: Position,
-        end: u64,
-        offset: Offset,
-        taken: &mut Vec<(Offset, u32)>,
-    ) -> Result<String> {
+    fn save(&self, name: &str, from: Position, end: u64, offset: Offset) -> Result<String> {
         const PIECE: u64 = 1 << 20;
-        let number = (0..u32::MAX)
-            .find(|n| !taken.contains(&(offset, *n)))
-            .unwrap_or(u32::MAX);
-        taken.push((offset, number));
-        let saved_name = saved_name(offset, number);
+        let saved_name = unused_saved_name(self.dir, offset)
+            .map_err(|e| self.failed("save bytes before they are cut", name, e))?;
         let fail = |e| self.failed("save bytes before they are cut", &saved_name, e);
         let log = self.dir.open(name, Access::Read).map_err(fail)?;
         let saved = self.dir.create_new(&saved_name).map_err(fail)?;

@@ -11,11 +11,12 @@ use std::io;
 use crate::error::{Error, Result};
 use crate::index::AbortedTransaction;
 use crate::log::Log;
+use crate::log::layout::unused_saved_name;
 use crate::log::plan::Note;
 use crate::log::replay::{Replay, ReplayedSegment};
-use crate::names::{FileType, saved_name, segment_name};
+use crate::names::{FileType, segment_name};
 use crate::producer::{Producers, Transactions, snapshot};
-use crate::storage::{Access, Dir, read_file, remove_if_there, replace_file};
+use crate::storage::{Dir, read_file, remove_if_there, replace_file};
 use crate::types::{Offset, Timestamp};
 
 /// No snapshot is larger: five million producers.
@@ -48,6 +49,17 @@ pub(crate) struct Rebuild<'a, D> {
     /// Where the log ends; exclusive.
     pub(crate) end: Offset,
     pub(crate) now: Timestamp,
+}
+
+impl<D> Rebuild<'_, D> {
+    /// The base offsets of the last two segments, the last one first.
+    fn last_two(&self) -> impl Iterator<Item = Offset> {
+        self.segments
+            .iter()
+            .rev()
+            .take(2)
+            .map(|segment| segment.base)
+    }
 }
 
 impl LogProducers {
@@ -139,9 +151,7 @@ impl LogProducers {
         let nobody = self.state.is_empty() && !had_ended && self.map_end >= from.end;
         let mut rebuilt = self.truncate_and_load(from)?;
         if from.end > self.map_end && !nobody {
-            let last_two: Vec<Offset> =
-                from.segments.iter().rev().take(2).map(|s| s.base).collect();
-            self.replay(from, rebuilt.get_or_insert_default(), &last_two)?;
+            self.replay(from, rebuilt.get_or_insert_default())?;
         }
         self.map_end = from.end;
         self.take(from.dir)?;
@@ -154,8 +164,7 @@ impl LogProducers {
     pub(crate) fn rebuild_lost<D: Dir>(&mut self, from: &Rebuild<'_, D>) -> Result<Transactions> {
         self.forget_position();
         let mut transactions = Transactions::new();
-        let last_two: Vec<Offset> = from.segments.iter().rev().take(2).map(|s| s.base).collect();
-        self.replay(from, &mut transactions, &last_two)?;
+        self.replay(from, &mut transactions)?;
         self.map_end = from.end;
         self.take(from.dir)?;
         Ok(transactions)
@@ -165,8 +174,7 @@ impl LogProducers {
     /// last two base offsets and at the end, whatever its batches say.
     pub(crate) fn forget_all<D: Dir>(&mut self, from: &Rebuild<'_, D>) -> Result<Transactions> {
         self.forget_position();
-        let last_two = from.segments.iter().rev().take(2).map(|s| s.base);
-        let due: BTreeSet<Offset> = last_two.chain([from.end]).collect();
+        let due: BTreeSet<Offset> = from.last_two().chain([from.end]).collect();
         for offset in due {
             self.map_end = offset;
             self.take(from.dir)?;
@@ -197,11 +205,7 @@ impl LogProducers {
             newest = self.files.range(..offset).next_back().copied();
             if let Some(entries) = self.load(from.dir, offset)? {
                 self.state = Producers::of_snapshot(&entries, from.now, self.expiration_ms);
-                for (id, state) in self.state.iter() {
-                    if let Some(first) = state.open_since() {
-                        transactions.start(first, id);
-                    }
-                }
+                transactions = Transactions::of(&self.state);
                 self.last = offset;
                 break;
             }
@@ -252,12 +256,12 @@ impl LogProducers {
         self.notes.push(note);
     }
 
-    /// Folds the batches from what is known to the end.
+    /// Folds the batches from what is known to the end. A snapshot is taken at each of the last two
+    /// base offsets that lie behind the last one.
     fn replay<D: Dir>(
         &mut self,
         from: &Rebuild<'_, D>,
         transactions: &mut Transactions,
-        snapshots_at: &[Offset],
     ) -> Result<()> {
         let first = from
             .segments
@@ -268,7 +272,7 @@ impl LogProducers {
                 break;
             }
             self.map_end = self.map_end.max(segment.base).max(from.log_start);
-            if snapshots_at.contains(&segment.base) {
+            if from.last_two().any(|base| base == segment.base) {
                 self.take(from.dir)?;
             }
             let mut replay = Replay {
@@ -354,22 +358,12 @@ pub(crate) fn load_snapshot<D: Dir>(
     }
 }
 
-/// Renames a file to one of ours; returns its name.
+/// Renames a file to one of ours; returns its name. One that is gone needs no other name.
 fn set_aside<D: Dir>(dir: &D, name: &str, offset: Offset) -> io::Result<String> {
-    let mut number = 0;
-    loop {
-        let saved = saved_name(offset, number);
-        match dir.open(&saved, Access::Read) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                match dir.rename(name, &saved) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => return Ok(saved),
-                }
-            }
-            Err(error) => return Err(error),
-            // Bounded by the files that are there.
-            Ok(_) => number = number.saturating_add(1),
-        }
+    let saved = unused_saved_name(dir, offset)?;
+    match dir.rename(name, &saved) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(saved),
     }
 }
 

@@ -24,6 +24,31 @@ pub(crate) struct ReplayedSegment {
     pub(crate) without_producers: Option<Offset>,
 }
 
+/// Producers and transactions, as of some offset.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) producers: Producers,
+    pub(crate) transactions: Transactions,
+}
+
+impl State {
+    /// What these producers have open.
+    pub(crate) fn of(producers: Producers) -> Self {
+        Self {
+            transactions: Transactions::of(&producers),
+            producers,
+        }
+    }
+
+    /// Lets the state follow batches.
+    pub(crate) fn replay(&mut self) -> Replay<'_> {
+        Replay {
+            producers: &mut self.producers,
+            transactions: &mut self.transactions,
+        }
+    }
+}
+
 /// A state that follows the batches.
 #[derive(Debug)]
 pub(crate) struct Replay<'s> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::epoch::EpochCache;
 use crate::log::plan::Damage;
 use crate::log::segment::{Body, Segment};
+use crate::producer::Transactions;
 use crate::storage::Dir;
 use crate::types::{Offset, Timestamp};
 
@@ -105,8 +106,8 @@ impl<D: Dir> View<D> {
     /// The offset below which every transaction has ended and is replicated; exclusive. Never below
     /// the log start.
     pub(crate) fn last_stable_offset(&self) -> Offset {
-        let stable = self.first_unstable.unwrap_or(self.high_watermark);
-        stable.min(self.high_watermark).max(self.log_start)
+        let (start, high_watermark) = (self.log_start, self.high_watermark);
+        Transactions::last_stable_offset(self.first_unstable, start, high_watermark)
     }
 
     pub(crate) fn first_base(&self) -> Offset {

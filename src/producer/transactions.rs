@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::state::{ProducerState, Producers};
 use crate::types::Offset;
 
 /// A transaction that a marker ended. Kafka: `CompletedTxn`.
@@ -34,6 +35,16 @@ impl Transactions {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The open transactions of these producers. Kafka: `loadProducerEntry`.
+    #[must_use]
+    pub fn of(producers: &Producers) -> Self {
+        let open = |(id, state): (i64, &ProducerState)| Some((state.open_since()?, id));
+        Self {
+            ongoing: producers.iter().filter_map(open).collect(),
+            ..Self::default()
+        }
     }
 
     /// Notes that a transaction is open.
@@ -74,6 +85,19 @@ impl Transactions {
         let ongoing = self.ongoing.keys().next();
         let ended = self.ended_firsts.first();
         ongoing.into_iter().chain(ended).min().copied()
+    }
+
+    /// The offset below which every transaction has ended and is replicated, exclusive: between the
+    /// log start and the high watermark, where `first_unstable` bounds it. Kafka:
+    /// `UnifiedLog.fetchLastStableOffsetMetadata`, which lets it fall below the log start.
+    #[must_use]
+    pub fn last_stable_offset(
+        first_unstable: Option<Offset>,
+        log_start: Offset,
+        high_watermark: Offset,
+    ) -> Offset {
+        let stable = first_unstable.unwrap_or(high_watermark);
+        stable.min(high_watermark).max(log_start)
     }
 
     /// The open transactions, oldest first: first offset and producer.
